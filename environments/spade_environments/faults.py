@@ -1,0 +1,48 @@
+"""The closed set of faults; each one masks its play, and none is ever a reward."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["EnvironmentFault", "FaultKind", "HostFault", "SandboxFault"]
+
+
+class FaultKind(StrEnum):
+    """What went wrong, seen from the host."""
+
+    REJECT = "reject"
+    TIMEOUT_CPU = "timeout_cpu"
+    TIMEOUT_WALL = "timeout_wall"
+    BUDGET_EPISODE = "budget_episode"
+    MEMORY = "memory"
+    CRASH = "crash"
+    EXIT = "exit"
+    SYSCALL = "syscall"
+    PROTOCOL = "protocol"
+    ENV_ERROR = "env_error"
+    SANDBOX_SETUP = "sandbox_setup"
+    HOST_FAULT = "host_fault"
+
+
+class SandboxFault(Exception):
+    """An episode that ended without an outcome.
+
+    Attributes:
+        kind: which fault.
+        phase: `load`, `reset`, `step`, `solution` or `close`.
+        detail: at most 500 characters for a person or a designer to read.
+    """
+
+    def __init__(self, kind: FaultKind, phase: str, detail: str = "") -> None:
+        super().__init__(f"{kind.value} in {phase}" + (f": {detail}" if detail else ""))
+        self.kind = kind
+        self.phase = phase
+        self.detail = detail[:500]
+
+
+class EnvironmentFault(SandboxFault):
+    """The environment's own fault: it is retired, its play is missing."""
+
+
+class HostFault(SandboxFault):
+    """Our fault (supervisor, zygote or machine): retried, never counted against environment or agent."""

@@ -1,0 +1,1 @@
+"""What runs in the episode's child process: standard library only."""

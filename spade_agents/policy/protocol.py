@@ -1,0 +1,56 @@
+"""What every policy is: a conversation in, a completion out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from spade_agents.messages import Conversation
+from spade_agents.trajectory import Completion
+
+__all__ = ["Policy", "PolicyInfo", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How to sample; top-p and top-k are refused for training because they bias the importance ratio."""
+
+    temperature: float = 1.0
+    max_tokens: int = 512
+    top_p: float = 1.0
+    top_k: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyInfo:
+    """What a policy is: `has_tokens` tells whether its completions can be trained on."""
+
+    name: str
+    context_length: int
+    has_tokens: bool
+    weight_version: int = 0
+
+
+class Policy(Protocol):
+    """A model, an endpoint or a script that continues conversations."""
+
+    @property
+    def info(self) -> PolicyInfo: ...
+
+    async def complete(
+        self, conversation: Conversation, sampling: Sampling, *, seed: int, deadline: float | None = None
+    ) -> Completion:
+        """Continue a conversation by one assistant message.
+
+        Args:
+            conversation: see `Conversation`; its `tokens` are kept, never re-rendered.
+            sampling: temperature, lengths.
+            seed: of this completion alone: same seed, weights and conversation give the same tokens, whatever else is
+                sampled beside it.
+            deadline: `time.monotonic()` after which an `InfrastructureError` is raised.
+
+        Raises:
+            PolicyError: the prompt does not fit the context.
+            InfrastructureError: the engine failed or the deadline passed.
+        """
+        ...
