@@ -13,7 +13,7 @@ __all__ = ["DesignRequest", "MemorySeed", "design_messages", "hint_messages"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySeed:
-    """An earlier environment shown to the designer: a one-line summary, and its source for the full style."""
+    """An earlier environment shown to the designer: `summary.summarise(source)`, and its source for the full style."""
 
     summary: str
     source: str
