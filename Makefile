@@ -1,0 +1,54 @@
+# One environment (.venv), one install, and the commands that use them. `make help` lists the targets.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+# More threads than cores make small models slower, and warnings about a missing accelerator are noise here.
+export OMP_NUM_THREADS ?= 1
+export DS_ACCELERATOR ?= cpu
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: help venv demo test test-slow check format clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+venv: $(INSTALLED)  ## create .venv and install the project with what training and development need
+
+# torch comes first and pinned: left to choose, pip takes the newest CUDA build. DeepSpeed's operators are compiled
+# when first used, not at installation.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 13) else f"Python {v[0]}.{v[1]} found; wanted 3.11 or 3.12: make PYTHON=/path/to/python3.11")'
+	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "no C++ compiler found: DeepSpeed needs one (on Debian: apt-get install g++)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt torch==2.13.0
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[train,dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## run the whole self-play loop from the shipped model and name its report
+	$(BIN)/spade demo $(DEMO_ARGS)
+
+test: $(INSTALLED)  ## run the tests that take minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(INSTALLED)  ## run the tests that take longer
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+check: $(INSTALLED)  ## formatting, lint, types, layers and dependencies
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry spade_agents tools evals environments
+
+format: $(INSTALLED)  ## mend formatting and what lint can mend
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format
+
+clean:  ## remove caches and build output; .venv and runs stay
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find spade_agents tools evals environments tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
