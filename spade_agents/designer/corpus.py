@@ -1,0 +1,106 @@
+"""The corpus: documents that ground designs, drawn without replacement from a resumable position."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from spade_agents.errors import UsageError
+
+__all__ = ["Corpus", "Document", "builtin_corpus", "load_corpus", "write_corpus"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One document; `domain` names an everyday domain or a field."""
+
+    id: str
+    text: str
+    domain: str = "general"
+
+    def words(self, limit: int) -> str:
+        """The first `limit` words, white space collapsed."""
+        return " ".join(self.text.split()[:limit])
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents in a fixed order; `at(position)` draws without replacement, epoch after epoch.
+
+    The order of each epoch is a permutation that depends on `seed` and the epoch alone, so a position is all that a
+    checkpoint has to keep.
+    """
+
+    documents: tuple[Document, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.documents:
+            raise UsageError("the corpus holds no document; give a JSONL file with one {id, text} object a line")
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def checksum(self) -> str:
+        """sha256 over ids and texts."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(json.dumps([document.id, document.text]).encode())
+        return digest.hexdigest()
+
+    def at(self, position: int) -> Document:
+        """The document of a position (0, 1, 2 … without end)."""
+        epoch, index = divmod(position, len(self.documents))
+        order = list(range(len(self.documents)))
+        random.Random(f"corpus {self.seed} {epoch}").shuffle(order)
+        return self.documents[order[index]]
+
+
+def load_corpus(path: Path, *, seed: int = 0) -> Corpus:
+    """Read a JSONL corpus.
+
+    Raises:
+        UsageError: the file is missing, empty, or a line is not an object with a non-empty `text`.
+    """
+    if not path.is_file():
+        raise UsageError(
+            f"the corpus {path} does not exist; give a JSONL file, or leave designer.corpus at 'builtin' or 'none'"
+        )
+    with path.open(encoding="utf-8") as lines:
+        return Corpus(documents=tuple(_documents(lines, str(path))), seed=seed)
+
+
+def builtin_corpus(*, seed: int = 0) -> Corpus:
+    """The small corpus that travels with the package."""
+    text = (resources.files("spade_agents.designer") / "data" / "corpus.jsonl").read_text(encoding="utf-8")
+    return Corpus(documents=tuple(_documents(text.splitlines(), "the built-in corpus")), seed=seed)
+
+
+def write_corpus(path: Path, documents: Sequence[Document]) -> None:
+    """Write documents as JSONL, whole or not at all."""
+    lines = [json.dumps({"id": d.id, "text": d.text, "domain": d.domain}, ensure_ascii=False) for d in documents]
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _documents(lines: Iterable[str], where: str) -> Iterator[Document]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+            text = fields["text"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{where}, line {number}: wanted a JSON object with a text, found {line[:60]!r}"
+            ) from error
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError(f"{where}, line {number}: the text is empty or no string")
+        yield Document(id=str(fields.get("id", number)), text=text, domain=str(fields.get("domain", "general")))
