@@ -1,0 +1,121 @@
+"""Metrics of a run as JSON lines, and progress on a terminal or in a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+__all__ = ["BarReporter", "LineReporter", "MetricsLog", "ProgressReporter", "Row", "SilentReporter", "open_progress"]
+
+Row = Mapping[str, Any]
+
+
+class MetricsLog:
+    """An append-only file of JSON objects, one a line, each with a `rollout`.
+
+    A line reaches the disk whole before `append` returns; a line cut short by a kill is dropped when read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, row: Row) -> None:
+        """Write one row; NaN and infinities are refused (`ValueError`), since JSON has neither."""
+        text = json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n"
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All whole rows, in order."""
+        if not self.path.exists():
+            return []
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        return [json.loads(line) for line in lines if line.strip()]
+
+    def truncate(self, keep: Callable[[Row], bool]) -> None:
+        """Drop the rows that `keep` refuses; the file is replaced at once, never half-written."""
+        kept = [row for row in self.rows() if keep(row)]
+        beside = self.path.with_suffix(self.path.suffix + ".tmp")
+        with beside.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n" for row in kept)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self.path)
+
+
+class ProgressReporter(Protocol):
+    """Tells a person how far a long piece of work is."""
+
+    def begin(self, task: str, total: int) -> None:
+        """A new piece of work of `total` steps; the one before is finished."""
+
+    def advance(self, steps: int = 1) -> None:
+        """So many more steps are done."""
+
+    def say(self, text: str) -> None:
+        """One line that stays."""
+
+
+class SilentReporter:
+    """Says nothing."""
+
+    def begin(self, task: str, total: int) -> None: ...
+
+    def advance(self, steps: int = 1) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+class LineReporter:
+    """Plain lines, for logs and pipes: one line a `say`, and one when a piece of work begins."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def begin(self, task: str, total: int) -> None: ...
+
+    def advance(self, steps: int = 1) -> None: ...
+
+    def say(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+class BarReporter:
+    """A bar below the lines said so far."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None, visible=False)
+
+    def begin(self, task: str, total: int) -> None:
+        self._progress.reset(self._task, total=total, description=task, visible=total > 0)
+
+    def advance(self, steps: int = 1) -> None:
+        self._progress.advance(self._task, steps)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, markup=False, highlight=False)
+
+
+@contextmanager
+def open_progress(stream: TextIO | None = None) -> Iterator[ProgressReporter]:
+    """A bar where `stream` (stderr by default) is a terminal, plain lines otherwise."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield LineReporter(stream)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(file=stream)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        yield BarReporter(progress)
