@@ -1,0 +1,182 @@
+"""Goals, replies and the turn structure of a ToolEnv."""
+
+import random
+
+import pytest
+
+from spade_environments import Call, ContractError, Goal, TextEnv, ToolEnv, ToolError, tool
+from spade_environments.inside.contract import carries
+
+
+class Desk(ToolEnv):
+    """A desk with two lamps and a locked drawer."""
+
+    ORDERED = ("replied", "called", "asked", "state", "declined")
+
+    def setup(self):
+        self.state = {"lamps": {"left": "off", "right": "off"}, "pin": self.rng.randint(10, 99)}
+
+    @tool
+    def read_pin(self) -> int:
+        """Read the pin."""
+        return self.state["pin"]
+
+    @tool
+    def light(self, lamp: str) -> str:
+        """Light a lamp."""
+        if lamp not in self.state["lamps"]:
+            raise ToolError(f"no lamp {lamp}")
+        self.state["lamps"][lamp] = "on"
+        return "lit"
+
+    @tool
+    def open_drawer(self) -> str:
+        """Open the drawer."""
+        return "open"
+
+    def goals(self):
+        return [
+            Goal("replied", "What is the pin?", value=self.state["pin"]),
+            Goal("called", "Look at the pin.", lambda state, calls, reply: any(c.name == "read_pin" for c in calls)),
+            Goal("asked", "Light the lamp."),
+            Goal("state", "The left one.", lambda s, c, r: s["lamps"]["left"] == "on", unlocks=("open_drawer",)),
+            Goal("declined", "Sing a song."),
+        ]
+
+    def solution(self):
+        return [
+            [Call("read_pin"), str(self.state["pin"])],
+            [Call("read_pin")],
+            ["Which lamp?"],
+            [Call("light", lamp="left")],
+            ["I cannot sing."],
+        ]
+
+
+def a_desk(seed=1):
+    desk = Desk()
+    desk.rng = random.Random(seed)
+    desk.reset(seed)
+    return desk
+
+
+def play(desk, actions):
+    for action in actions:
+        result = desk.step(action)
+    return result
+
+
+def gold(desk):
+    return [step for part in desk.solution() for step in (part if isinstance(part[-1], str) else [*part, ""])]
+
+
+def test_the_solution_meets_every_goal_and_pays_one():
+    desk = a_desk()
+    _, reward, terminated, truncated, info = play(desk, gold(desk))
+    assert (reward, terminated, truncated, info["met"]) == (1.0, True, False, True)
+
+
+def test_a_goal_that_is_not_met_ends_the_episode_without_pay():
+    desk = a_desk()
+    _, reward, terminated, _, info = desk.step("no idea")
+    assert (reward, terminated, info["met"]) == (0.0, True, False)
+
+
+def test_asking_after_changing_the_state_does_not_meet_asked():
+    desk = a_desk()
+    play(desk, gold(desk)[:4])
+    desk.step(Call("light", lamp="right"))
+    _, reward, terminated, _, _ = desk.step("Which lamp?")
+    assert (reward, terminated) == (0.0, True)
+
+
+def test_calls_count_from_the_instruction_on():
+    desk = a_desk()
+    play(desk, gold(desk)[:2])
+    _, _, terminated, _, info = desk.step("")
+    assert terminated and not info["met"], "the pin was read before the instruction that asks for reading it"
+
+
+def test_a_tool_that_a_goal_unlocks_starts_locked():
+    desk = a_desk()
+    assert desk.available_tools() == ("read_pin", "light")
+    play(desk, gold(desk)[:-1])
+    assert desk.available_tools() == ("read_pin", "light", "open_drawer")
+
+
+def test_a_tool_error_is_text_and_leaves_ok_false():
+    desk = a_desk()
+    call = Call("light", lamp="green")
+    assert desk.step(call)[0] == "Error: no lamp green"
+    assert call.ok is False
+
+
+@pytest.mark.parametrize(
+    ("reply", "value", "met"),
+    [
+        ("42", 42, True),
+        ("It is 42.", 42, True),
+        ("It is 42.0 in all", 42, True),
+        ("1,204.50 euros", 1204.5, True),
+        ("-3 degrees", -3, True),
+        ("142", 42, False),
+        ("4.2", 42, False),
+        ("A42", 42, False),
+        ("order a12 is open", "A12", True),
+        ("order A123", "A12", False),
+        ("x" * 301 + " 42", 42, False),
+        ("", 42, False),
+    ],
+)
+def test_a_reply_carries_its_value_as_a_whole_token(reply, value, met):
+    assert carries(reply, value) is met
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("won", "x"), "unknown"),
+        (("state", "x"), "check"),
+        (("called", "x"), "check"),
+        (("replied", "x"), "value"),
+        (("declined", " "), "instruction"),
+    ],
+)
+def test_a_goal_that_cannot_be_judged_is_refused(arguments, told):
+    with pytest.raises(ContractError, match=told):
+        Goal(*arguments)
+
+
+def desk_with(goals):
+    class Other(Desk):
+        def goals(self):
+            return goals
+
+    other = Other()
+    other.rng = random.Random(0)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("goals", "told"),
+    [
+        ([], "non-empty"),
+        ([Goal("declined", "Sing.")], "at least one goal"),
+        ([Goal("replied", "Pin?", value=1), Goal("asked", "Light it.")], "last goal"),
+        ([Goal("replied", "Pin?", value=1, unlocks=("fly",)), Goal("declined", "Sing.")], "'fly'"),
+        ([Goal("replied", "Pin?", value=1, unlocks=("light",))], "no later instruction"),
+    ],
+)
+def test_a_list_of_goals_that_breaks_the_contract_is_refused_at_reset(goals, told):
+    with pytest.raises(ContractError, match=told):
+        desk_with(goals).reset(0)
+
+
+def test_a_single_turn_text_environment_answers_and_others_act():
+    class Once(TextEnv):
+        max_turns = 1
+
+    class Long(TextEnv):
+        pass
+
+    assert (Once.tool_name, Long.tool_name) == ("answer", "act")

@@ -1,0 +1,73 @@
+"""Signatures to JSON Schema and back."""
+
+import enum
+from typing import Literal, Optional
+
+import pytest
+
+from spade_environments import ContractError, tool
+from spade_environments.inside.schema import bind_arguments, tool_schema
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Tools:
+    @tool
+    def paint(
+        self,
+        name: str,
+        count: int,
+        share: float = 0.5,
+        wet: bool = False,
+        colour: Colour = Colour.RED,
+        size: Literal["S", "L"] = "S",
+        tags: list[str] | None = None,
+        extra: Optional[dict[str, int]] = None,  # noqa: UP045
+    ):
+        """Paint."""
+
+    @tool
+    def untyped(self, name):
+        """No type."""
+
+    @tool
+    def odd(self, name: set):
+        """A type that JSON lacks."""
+
+    @tool
+    def star(self, *names: str):
+        """Many."""
+
+
+def test_every_supported_type_has_its_schema():
+    schema = tool_schema(Tools.paint)
+    assert schema["required"] == ["name", "count"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"] == {
+        "name": {"type": "string"},
+        "count": {"type": "integer"},
+        "share": {"type": "number"},
+        "wet": {"type": "boolean"},
+        "colour": {"enum": ["red", "blue"]},
+        "size": {"enum": ["S", "L"]},
+        "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        "extra": {"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "null"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [(Tools.untyped, "needs a type"), (Tools.odd, "has type"), (Tools.star, "plain named")]
+)
+def test_a_parameter_without_a_schema_is_refused_by_name(method, told):
+    with pytest.raises(ContractError, match=told):
+        tool_schema(method)
+
+
+def test_arguments_come_back_typed_with_defaults_filled_in():
+    bound = bind_arguments(Tools.paint, {"name": "x", "count": 1, "colour": "blue", "share": 1})
+    assert bound["colour"] is Colour.BLUE
+    assert (bound["share"], type(bound["share"])) == (1.0, float)
+    assert (bound["wet"], bound["size"], bound["tags"]) == (False, "S", None)
