@@ -1,0 +1,47 @@
+"""Documents: reading, order, builders, clear errors."""
+
+import pytest
+
+from spade_agents.designer.corpus import Corpus, Document, load_corpus, write_corpus
+from spade_agents.designer.stdlib_corpus import stdlib_documents
+from spade_agents.errors import UsageError
+
+DOCUMENTS = tuple(Document(id=str(n), text=f"text {n}") for n in range(7))
+
+
+def test_each_epoch_draws_every_document_once_and_in_another_order():
+    corpus = Corpus(documents=DOCUMENTS, seed=3)
+    epochs = [[corpus.at(7 * epoch + n).id for n in range(7)] for epoch in range(2)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == [str(n) for n in range(7)]
+    assert epochs[0] != epochs[1]
+    assert corpus.at(9).id == Corpus(documents=DOCUMENTS, seed=3).at(9).id
+
+
+def test_a_written_corpus_reads_back(tmp_path):
+    write_corpus(tmp_path / "c.jsonl", DOCUMENTS)
+    assert load_corpus(tmp_path / "c.jsonl").documents == DOCUMENTS
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [("{", "line 1"), ('{"id": 1}', "line 1"), ('{"text": " "}', "empty"), ("[]", "line 1")]
+)
+def test_a_line_that_is_no_document_is_named(tmp_path, line, told):
+    (tmp_path / "c.jsonl").write_text(line + "\n")
+    with pytest.raises(UsageError, match=told):
+        load_corpus(tmp_path / "c.jsonl")
+
+
+def test_a_missing_or_empty_corpus_says_what_to_give(tmp_path):
+    with pytest.raises(UsageError, match="does not exist"):
+        load_corpus(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UsageError, match="no document"):
+        load_corpus(tmp_path / "empty.jsonl")
+
+
+def test_the_standard_library_makes_a_corpus(tmp_path):
+    (tmp_path / "shelve.py").write_text(f'"""{"Keep values on a shelf. " * 20}"""\ndef put(): "Put one."\n')
+    (tmp_path / "_private.py").write_text(f'"""{"no " * 50}"""\n')
+    documents = list(stdlib_documents(words=50, root=tmp_path))
+    assert [d.id for d in documents] == ["stdlib/shelve/0", "stdlib/shelve/1"]
+    assert all(len(d.text.split()) <= 50 for d in documents)
