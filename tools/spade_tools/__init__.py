@@ -1,1 +1,1 @@
-"""."""
+"""Tools and MCP: the wire between an environment and an agent."""
