@@ -112,12 +112,12 @@ class Designer:
             )
         spec = _spec(request, parsed.source)
         certificate = await self.certifier.certify(spec)
-        failed = certificate.failed_gate
+        reason = certificate.reason
         return DesignAttempt(
             completion=completion,
             verdict=_verdict(certificate.verdict),
-            gate=failed.gate if failed else "",
-            repair=failed.repair if failed else "",
+            gate=reason.gate.value if reason else "",
+            repair=certificate.repair,
             spec=spec,
             certificate=certificate,
         )

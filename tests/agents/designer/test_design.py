@@ -1,0 +1,131 @@
+"""Slots, attempts, retries, admission and hints."""
+
+import re
+
+from spade_agents.designer.attempts import AttemptVerdict
+from spade_agents.designer.design import Designer, DesignerSettings
+from spade_agents.designer.prompts import DesignRequest, MemorySeed, design_messages, hint_messages
+from spade_agents.policy.protocol import PolicyInfo
+from spade_agents.trajectory import Completion
+from spade_environments import Skill
+from spade_environments.certificate import Certificate, CertificateSettings, Gate, GateResult, GateStatus, Verdict
+
+REQUEST = DesignRequest(skill=Skill.DATA_RETRIEVAL, document="a shelf of books", document_id="d1", domain="files")
+
+
+class Script:
+    """A policy that answers design prompts in order and hint prompts from another list."""
+
+    info = PolicyInfo(name="script", context_length=1000, has_tokens=False)
+
+    def __init__(self, designs, hints=("look first",)):
+        self.designs, self.hints, self.seen = list(designs), list(hints), []
+
+    async def complete(self, conversation, sampling, *, seed, deadline=None):
+        self.seen.append(conversation.messages)
+        if conversation.messages[0].content == "hint":
+            return Completion(text=self.hints.pop(0) if len(self.hints) > 1 else self.hints[0])
+        return Completion(text=self.designs.pop(0))
+
+
+class Words:
+    """A certifier that reads the wanted verdict in the source."""
+
+    async def certify(self, spec):
+        word = re.search(r"certified|rejected|undecided", spec.source)[0]
+        status = {"certified": GateStatus.PASSED, "rejected": GateStatus.FAILED, "undecided": GateStatus.UNDECIDED}[
+            word
+        ]
+        gate = GateResult(gate=Gate.GOLD, status=status, repair="mend the gold" if word == "rejected" else "")
+        return self._certificate(spec, Verdict(word), gate)
+
+    async def certify_hint(self, spec, hint):
+        good = "answer" not in hint
+        gate = GateResult(gate=Gate.HINT, status=GateStatus.PASSED if good else GateStatus.FAILED)
+        return self._certificate(spec, Verdict.CERTIFIED if good else Verdict.REJECTED, gate)
+
+    def _certificate(self, spec, verdict, gate):
+        return Certificate(
+            spec_id=spec.id, name=spec.name, verdict=verdict, gates=(gate,), settings=CertificateSettings()
+        )
+
+
+def block(word):
+    return f"```python\nclass BookShelf: '{word}'\n```"
+
+
+async def designed(policy, *, admit=None, slots=1, **settings):
+    more = {"admit": admit} if admit else {}
+    designer = Designer(
+        policy=policy, certifier=Words(), settings=DesignerSettings(style="compact", **settings), **more
+    )
+    return await designer.design_set([REQUEST] * slots, seed=1)
+
+
+async def test_a_rejected_attempt_is_kept_and_tried_again_with_what_was_wrong():
+    policy = Script([block("rejected"), "no block", block("certified")])
+    (outcome,) = await designed(policy)
+    assert [(a.verdict.value, a.gate) for a in outcome.attempts] == [
+        ("rejected", "gold"),
+        ("rejected", "no_block"),
+        ("certified", ""),
+    ]
+    assert (outcome.spec.name, outcome.spec.hint, outcome.spec.domain) == ("book_shelf", "look first", "files")
+    assert outcome.spec.provenance == {"kind": "designed", "document": "d1"}
+    assert "mend the gold" in policy.seen[1][-1].content
+
+
+async def test_without_repair_each_attempt_sees_the_same_prompt():
+    policy = Script([block("rejected"), block("certified")])
+    await designed(policy, repair=False)
+    assert policy.seen[0] == policy.seen[1]
+
+
+async def test_attempts_end_and_the_slot_stays_empty():
+    (outcome,) = await designed(Script([block("rejected")] * 2), attempts=2)
+    assert (outcome.spec, len(outcome.attempts)) == (None, 2)
+
+
+async def test_a_fault_of_ours_is_undecided_and_not_rejected():
+    (outcome,) = await designed(Script([block("undecided")]), attempts=1)
+    assert outcome.attempts[0].verdict is AttemptVerdict.UNDECIDED
+
+
+async def test_what_the_admission_rule_refuses_is_rejected_in_slot_order():
+    seen = set()
+
+    def admit(spec):
+        known = spec.id in seen
+        seen.add(spec.id)
+        return "already there" if known else None
+
+    outcomes = await designed(Script([block("certified")] * 2), admit=admit, slots=2, attempts=1)
+    assert [o.attempts[0].verdict.value for o in outcomes] == ["certified", "rejected"]
+    assert (outcomes[1].attempts[0].gate, outcomes[1].attempts[0].repair) == ("novelty", "already there")
+
+
+async def test_an_environment_without_a_fit_hint_is_not_admitted_and_is_no_rejection():
+    policy = Script([block("certified")], hints=["the answer is 3"])
+    (outcome,) = await designed(policy, attempts=1)
+    assert (outcome.spec, outcome.attempts[0].verdict) == (None, AttemptVerdict.NO_HINT)
+    assert len(policy.seen) == 1 + 3, "three hints are tried"
+
+
+def test_the_compact_prompt_holds_skill_memory_and_document():
+    seed = MemorySeed(summary="Shelf: get: state", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
+    request = DesignRequest(skill=Skill.DATA_RETRIEVAL, document="a shelf", seeds=(seed,))
+    system, user = design_messages(request, style="compact")
+    assert system.content == "design"
+    assert user.content == "skill: data retrieval\nmemory: Shelf: get: state\ndocument: a shelf"
+    assert [m.content for m in hint_messages("x = 1\n", style="compact")] == ["hint", "x = 1\n"]
+
+
+def test_the_full_prompt_shows_the_contract_an_example_of_the_skill_the_memory_and_the_document():
+    seed = MemorySeed(summary="", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
+    for skill in Skill:
+        request = DesignRequest(skill=skill, document="a shelf", seeds=(seed,))
+        system, user = (m.content for m in design_messages(request, style="full"))
+        assert "self.rng" in system
+        assert user.count("```python") == 2
+        assert "<document>\na shelf\n</document>" in user
+        assert "50%" in user
