@@ -1,0 +1,154 @@
+"""How different a set of designs is: distinct share, largest family, Vendi score, and the alarm for a collapse."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "CollapseSettings",
+    "Diversity",
+    "Matrix",
+    "collapse_alarm",
+    "distinct_share",
+    "largest_share",
+    "measure",
+    "tfidf_similarity",
+    "vendi_score",
+]
+
+Matrix = list[list[float]]
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollapseSettings:
+    """When a set of designs counts as collapsed.
+
+    Attributes:
+        min_distinct: least share of distinct fingerprints, in [0, 1].
+        max_family: largest share that one family may hold, in [0, 1].
+        min_designs: of fewer designs nothing is said.
+    """
+
+    min_distinct: float = 0.5
+    max_family: float = 0.5
+    min_designs: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversity:
+    """The diversity of one set of designs.
+
+    Attributes:
+        designs: how many there are.
+        distinct_share: distinct fingerprints / designs, in (0, 1]; 0 for an empty set.
+        largest_family: share of the most frequent family, in (0, 1]; 0 for an empty set.
+        vendi: Vendi score / designs, in (0, 1]; 0 for an empty set.
+    """
+
+    designs: int
+    distinct_share: float
+    largest_family: float
+    vendi: float
+
+
+def measure(sources: Sequence[str], fingerprints: Sequence[str], families: Sequence[str]) -> Diversity:
+    """The diversity of designs, each with its source, fingerprint (normalised AST) and family (structure or name).
+
+    Raises:
+        ValueError: the three sequences differ in length.
+    """
+    if not len(sources) == len(fingerprints) == len(families):
+        raise ValueError(f"found {len(sources)} sources, {len(fingerprints)} fingerprints, {len(families)} families")
+    score = vendi_score(tfidf_similarity(sources)) / len(sources) if sources else 0.0
+    return Diversity(
+        designs=len(sources),
+        distinct_share=distinct_share(fingerprints),
+        largest_family=largest_share(families),
+        vendi=score,
+    )
+
+
+def distinct_share(keys: Sequence[Hashable]) -> float:
+    """Distinct keys / keys; 0 for none.
+
+    >>> distinct_share(["a", "b", "a", "a"])
+    0.5
+    """
+    return len(set(keys)) / len(keys) if keys else 0.0
+
+
+def largest_share(keys: Sequence[Hashable]) -> float:
+    """Share of the most frequent key; 0 for none.
+
+    >>> largest_share(["a", "b", "a", "a"])
+    0.75
+    """
+    return max(Counter(keys).values()) / len(keys) if keys else 0.0
+
+
+def vendi_score(similarity: Matrix) -> float:
+    """The effective number of different items (Friedman and Dieng 2023): exp of the entropy of the eigenvalues of K/n.
+
+    Args:
+        similarity: K, shape (n, n): symmetric, positive semi-definite, ones on the diagonal.
+
+    Returns:
+        1 where all items are alike, n where none resembles another, 0 for no items.
+    """
+    import numpy as np
+
+    if not similarity:
+        return 0.0
+    eigenvalues = np.linalg.eigvalsh(np.asarray(similarity, dtype=np.float64) / len(similarity))
+    positive = [float(value) for value in eigenvalues if value > 1e-12]
+    return math.exp(-sum(value * math.log(value) for value in positive))
+
+
+def tfidf_similarity(texts: Sequence[str], *, shingle: int = 3) -> Matrix:
+    """Cosine similarity of texts by their runs of `shingle` tokens, weighted by TF-IDF; shape (n, n), values in [0, 1].
+
+    Weight of a run: its count × (ln((1 + n) / (1 + texts that hold it)) + 1). Texts shorter than a run are compared by
+    the whole of their tokens; two empty texts are alike.
+    """
+    counts = [Counter(_shingles(_TOKEN.findall(text), shingle)) for text in texts]
+    holding = Counter(run for count in counts for run in count)
+    rarity = {run: math.log((1 + len(texts)) / (1 + held)) + 1 for run, held in holding.items()}
+    vectors = [_unit({run: times * rarity[run] for run, times in count.items()}) for count in counts]
+    return [[1.0 if i == j else _dot(a, b) for j, b in enumerate(vectors)] for i, a in enumerate(vectors)]
+
+
+def collapse_alarm(diversity: Diversity, settings: CollapseSettings | None = None) -> tuple[str, ...]:
+    """What is wrong with a set of designs, one sentence each; nothing where it is diverse enough or too small to tell."""
+    settings = settings or CollapseSettings()
+    if diversity.designs < settings.min_designs:
+        return ()
+    told = []
+    if diversity.distinct_share < settings.min_distinct:
+        found = f"{diversity.distinct_share:.0%} of {diversity.designs} designs are distinct"
+        told.append(f"{found}; wanted at least {settings.min_distinct:.0%}")
+    if diversity.largest_family > settings.max_family:
+        found = f"one family holds {diversity.largest_family:.0%} of {diversity.designs} designs"
+        told.append(f"{found}; wanted at most {settings.max_family:.0%}")
+    return tuple(told)
+
+
+def _shingles(tokens: list[str], size: int) -> list[tuple[str, ...]]:
+    if len(tokens) < size:
+        return [tuple(tokens)]
+    return [tuple(tokens[start : start + size]) for start in range(len(tokens) - size + 1)]
+
+
+def _unit(weights: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    length = math.sqrt(sum(weight * weight for weight in weights.values()))
+    return {run: weight / length for run, weight in weights.items()}
+
+
+def _dot(a: dict[tuple[str, ...], float], b: dict[tuple[str, ...], float]) -> float:
+    small, large = (a, b) if len(a) <= len(b) else (b, a)
+    return sum(weight * large[run] for run, weight in small.items() if run in large)
