@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckpointError", "ConfigurationError", "InfrastructureError", "PolicyError", "SpadeError", "UsageError"]
+__all__ = [
+    "CheckpointError",
+    "ConfigurationError",
+    "ContextExhaustedError",
+    "InfrastructureError",
+    "PolicyError",
+    "SpadeError",
+    "UsageError",
+]
 
 
 class SpadeError(Exception):
@@ -27,6 +35,10 @@ class CheckpointError(UsageError):
 
 class PolicyError(SpadeError):
     """The policy cannot do what is asked of it (context too long, no tokens for the trainer)."""
+
+
+class ContextExhaustedError(PolicyError):
+    """The conversation has grown past the context: the agent's own doing, a return of 0 in a play."""
 
 
 class InfrastructureError(SpadeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spade_agents.rendering.calls import Parsed, call_json, parse_call
+from spade_agents.rendering.calls import Parsed, call_json, parse_call, parse_text, written_text
 from spade_agents.rendering.hermes import HermesRenderer, RenderedTranscript, Tokenizer
 from spade_agents.rendering.tools import RenderStyle, announce_tools
 
@@ -15,4 +15,6 @@ __all__ = [
     "announce_tools",
     "call_json",
     "parse_call",
+    "parse_text",
+    "written_text",
 ]

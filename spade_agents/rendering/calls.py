@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-from spade_agents.rendering.tags import CALL, CALL_END, THINK, THINK_END, Tag
+from spade_agents.messages import Message
+from spade_agents.rendering.tags import CALL, CALL_END, OPTIONAL_TAGS, THINK, THINK_END, Tag, split_at_tags
 from spade_agents.rendering.tools import to_json
 from spade_agents.trajectory import BrokenCall
 from spade_environments import ToolCall
 
-__all__ = ["Parsed", "call_json", "parse_call", "parse_pieces"]
+__all__ = ["Parsed", "call_json", "parse_call", "parse_pieces", "parse_text", "written_text"]
 
 _SHOWN = 80
 
@@ -28,6 +29,17 @@ class Parsed(NamedTuple):
 def call_json(call: ToolCall) -> str:
     """The JSON of a call, as it stands between the tags."""
     return to_json({"name": call.name, "arguments": call.arguments})
+
+
+def written_text(message: Message) -> str:
+    """An assistant message as the raw text that a model writes for it: text, then one tagged block a call."""
+    blocks = [f"{CALL}\n{call_json(call)}\n{CALL_END}" for call in message.calls]
+    return "\n".join([message.content, *blocks] if message.content else blocks)
+
+
+def parse_text(text: str, *, truncated: bool = False) -> Parsed:
+    """Read an assistant message given as raw text, its tags spelled; never raises."""
+    return parse_pieces(split_at_tags(text, OPTIONAL_TAGS), truncated=truncated)
 
 
 def parse_pieces(pieces: Iterable[str], *, truncated: bool) -> Parsed:

@@ -108,6 +108,10 @@ class HermesRenderer:
         """The tokens that a policy writing `message` samples, the stop token included."""
         return self._encode([*_written(message), END])
 
+    def render_written(self, text: str) -> list[int]:
+        """The tokens of an assistant message given as raw text, its tags spelled; the stop token included."""
+        return self._encode([*_split(text, OPTIONAL_TAGS), END])
+
     def render_transcript(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> RenderedTranscript:
         """Tokens and training mask of a whole conversation, ending where its last message ends.
 
