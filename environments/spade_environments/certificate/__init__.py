@@ -1,11 +1,14 @@
 """The certificate: nothing is admitted unproven."""
 
+from .certify import certify, certify_many
+from .hint import certify_hint
 from .lint import lint
-from .novelty import MinHash, Novelty, NoveltyIndex, fingerprint, normalised_ast
+from .novelty import Admission, MinHash, Novelty, NoveltyIndex, fingerprint, normalised_ast
 from .storage import certificate_path, read_certificate, write_certificate
 from .types import Certificate, CertificateError, CertificateSettings, Gate, GateResult, GateStatus, Verdict
 
 __all__ = [
+    "Admission",
     "Certificate",
     "CertificateError",
     "CertificateSettings",
@@ -17,6 +20,9 @@ __all__ = [
     "NoveltyIndex",
     "Verdict",
     "certificate_path",
+    "certify",
+    "certify_hint",
+    "certify_many",
     "fingerprint",
     "lint",
     "normalised_ast",

@@ -6,11 +6,11 @@ import ast
 import functools
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-__all__ = ["MinHash", "Novelty", "NoveltyIndex", "fingerprint", "normalised_ast"]
+__all__ = ["Admission", "MinHash", "Novelty", "NoveltyIndex", "fingerprint", "normalised_ast"]
 
 SHINGLE = 6
 BINS = 128
@@ -19,8 +19,12 @@ _IDENTIFIER_FIELDS = frozenset({"id", "attr", "arg", "name", "asname", "module",
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+Admission = Callable[[str], tuple[bool, str]]
+"""An admission rule over sources: whether one is new enough, and what was found."""
+
+
 class Novelty(Protocol):
-    """An admission rule over sources: whether one is new enough, and what was found."""
+    """An admission rule with a memory of its own."""
 
     def admits(self, source: str) -> tuple[bool, str]: ...
 

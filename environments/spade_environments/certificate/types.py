@@ -10,7 +10,16 @@ import msgspec
 
 from spade_environments.spec import EnvironmentSpec
 
-__all__ = ["Certificate", "CertificateError", "CertificateSettings", "Gate", "GateResult", "GateStatus", "Verdict"]
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "Certificate",
+    "CertificateError",
+    "CertificateSettings",
+    "Gate",
+    "GateResult",
+    "GateStatus",
+    "Verdict",
+]
 
 
 class CertificateError(ValueError):
@@ -66,6 +75,7 @@ class CertificateSettings:
             and the same first action may win.
         floor_plays: plays of the random agent on one seed.
         hint_characters: longest hint.
+        seconds: wall time that one gate may take; beyond it the verdict is `undecided`.
     """
 
     seeds: int = 8
@@ -76,6 +86,7 @@ class CertificateSettings:
     floor: float = 0.15
     floor_plays: int = 2
     hint_characters: int = 600
+    seconds: float = 120.0
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -87,6 +98,9 @@ class CertificateSettings:
             raise ValueError(f"gate {wanted[-1].value!r} needs gate {missing.value!r} before it; add it to gates")
         if set(self.gates) & set(list(Gate)[6:9]) and wanted != first:
             raise ValueError("gates floor, robustness and leak need the first six gates; add them to gates")
+
+
+DEFAULT_SETTINGS = CertificateSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

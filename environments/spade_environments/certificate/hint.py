@@ -1,0 +1,121 @@
+"""certify_hint: a hint may give the idea and the form of the answer, never the answer or an argument of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spade_environments.inside.contract import carries
+from spade_environments.spec import EnvironmentSpec
+from spade_environments.types import Action, Reply
+
+from .certify import run_gates, versions
+from .findings import Rejection, quoted
+from .plays import Slot, Transcript
+from .probes import tokens
+from .trial import Trial
+from .types import DEFAULT_SETTINGS, Certificate, CertificateSettings, Gate, GateStatus, Verdict
+
+if TYPE_CHECKING:
+    from spade_environments.sandbox import Sandbox
+
+__all__ = ["certify_hint"]
+
+_LIST_NUMBER = re.compile(r"^\s*\d+[.)]\s", re.MULTILINE)
+_VERDICTS = {
+    GateStatus.PASSED: Verdict.CERTIFIED,
+    GateStatus.FAILED: Verdict.REJECTED,
+    GateStatus.UNPROVEN: Verdict.UNPROVEN,
+    GateStatus.UNDECIDED: Verdict.UNDECIDED,
+}
+
+
+async def certify_hint(
+    spec: EnvironmentSpec,
+    hint: str,
+    sandbox: Sandbox,
+    *,
+    settings: CertificateSettings = DEFAULT_SETTINGS,
+) -> Certificate:
+    """Check a hint against the gold of every seed of a certified environment.
+
+    Rejected are: an empty hint, one longer than `settings.hint_characters`, and one that holds, as a whole token, a
+    value that some seed's `solution()` uses and that seed's instructions do not give.
+    """
+
+    async def gate(trial: Trial) -> str:
+        return await _hint_gate(trial, hint)
+
+    trial = Trial.of(spec, sandbox, settings)
+    (result,) = await run_gates(trial, {Gate.HINT: gate})
+    return Certificate(
+        spec_id=spec.id,
+        name=spec.name,
+        verdict=_VERDICTS[result.status],
+        gates=(result,),
+        settings=settings,
+        seeds=trial.seeds,
+        sandbox_level=str(sandbox.level),
+        versions=versions(),
+        hint=hint,
+    )
+
+
+async def _hint_gate(trial: Trial, hint: str) -> str:
+    if not hint.strip():
+        raise Rejection("the hint is empty", "Tell the key idea in one to three sentences.")
+    if len(hint) > trial.settings.hint_characters:
+        evidence = f"the hint has {len(hint)} characters; at most {trial.settings.hint_characters}"
+        raise Rejection(evidence, "Keep the key idea and the form of the answer; leave out the rest.")
+    env = await trial.children.env(Slot.FIRST)
+    trial.description = env.description
+    await trial.compute_gold()
+    trial.demand_gold()
+    plays = await trial.replay_gold(Slot.FIRST, trial.seeds)
+    shown = _LIST_NUMBER.sub("", hint)
+    for seed, play in plays.items():
+        given = _instructions(play)
+        for value in dict.fromkeys(_values(trial.gold[seed])):
+            if _holds(shown, value) and not any(_holds(text, value) for text in given):
+                evidence = (
+                    f"the hint holds {quoted(value)}, which solution() uses on seed {seed} and no instruction gives"
+                )
+                raise Rejection(evidence, "Say how to find it instead.")
+    return f"{len(hint)} characters, no value of {len(plays)} solutions"
+
+
+def _instructions(play: Transcript) -> list[str]:
+    observations = [play.first, *(step.result.observation for step in play.steps)]
+    return [observation.text for observation in observations if observation.role == "user"]
+
+
+def _holds(text: str, value: str) -> bool:
+    """Whether `value` stands in `text` as a whole token; numbers are compared as numbers."""
+    try:
+        number = float(value)
+    except ValueError:
+        return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE) is not None
+    # `carries` reads at most 300 characters.
+    return any(carries(token, number) for token in tokens(text) if len(token) <= 40)
+
+
+def _values(actions: tuple[Action, ...]) -> Iterator[str]:
+    """What gold gives away: arguments, whole replies, and the numbers and identifiers inside either."""
+    for action in actions:
+        texts = [action.text] if isinstance(action, Reply) else list(_leaves(action.arguments))
+        for text in texts:
+            if text.strip():
+                yield text.strip()
+            yield from (token for token in tokens(text) if any(map(str.isdigit, token)))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)

@@ -1,0 +1,127 @@
+"""The state of one certification: what the gates have found out so far and hand on to the next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spade_environments.faults import EnvironmentFault
+from spade_environments.spec import EnvironmentSpec
+from spade_environments.types import Action, Reply
+
+from .findings import Rejection, Unproven, fault_evidence, is_ours
+from .novelty import Admission, Novelty
+from .plays import Children, Slot, Transcript, scripted
+from .types import CertificateSettings
+
+if TYPE_CHECKING:
+    from spade_environments.sandbox import EnvironmentDescription, Sandbox
+
+__all__ = ["Trial", "by_goal", "seeds_of"]
+
+
+def seeds_of(spec: EnvironmentSpec, count: int, *, skip: int = 0) -> tuple[int, ...]:
+    """Seeds drawn from the hash of the source, so that no source can be written for the seeds it is tried on."""
+    return tuple(random.Random(spec.id).sample(range(1_000_000), skip + count)[skip:])
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """One environment on trial.
+
+    Attributes:
+        gold: `solution()` of each seed in a child that only computes it; empty until `compute_gold`.
+        gold_fault: why there is no gold, if there is none.
+        probes: plays of the prober, one a seed, in a child of zygote 0.
+        gold_plays: replays of `gold` in another child of zygote 0.
+    """
+
+    spec: EnvironmentSpec
+    settings: CertificateSettings
+    children: Children
+    novelty: Novelty | Admission | None = None
+    description: EnvironmentDescription | None = None
+    gold: dict[int, tuple[Action, ...]] = field(default_factory=dict)
+    gold_fault: EnvironmentFault | None = None
+    probes: dict[int, Transcript] = field(default_factory=dict)
+    gold_plays: dict[int, Transcript] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        spec: EnvironmentSpec,
+        sandbox: Sandbox,
+        settings: CertificateSettings,
+        novelty: Novelty | Admission | None = None,
+    ) -> Trial:
+        return cls(spec=spec, settings=settings, children=Children(spec, sandbox), novelty=novelty)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return seeds_of(self.spec, self.settings.seeds)
+
+    @property
+    def declared(self) -> EnvironmentDescription:
+        """What the class declares; there once gate `load` has passed."""
+        if self.description is None:
+            raise RuntimeError("the gate 'load' must run before any gate that plays")
+        return self.description
+
+    @property
+    def is_text(self) -> bool:
+        return bool(self.declared.base == "text")
+
+    async def compute_gold(self) -> None:
+        """Ask for `solution()` on every seed; a fault inside it is kept for the gate that judges it.
+
+        Raises:
+            EnvironmentFault: elsewhere than in `solution()`.
+            HostFault: our fault.
+        """
+        for seed in self.seeds:
+            await self.children.reset(Slot.FIRST, seed)
+            env = await self.children.env(Slot.FIRST)
+            try:
+                self.gold[seed] = tuple(await env.solution())
+            except EnvironmentFault as fault:
+                await self.children.drop(Slot.FIRST)
+                if is_ours(fault) or fault.phase != "solution":
+                    raise
+                fault.add_note(f"seed {seed}")
+                self.gold_fault = fault
+                self.gold.clear()
+                return
+
+    async def replay_gold(self, slot: Slot, seeds: Sequence[int]) -> dict[int, Transcript]:
+        """Play each seed's gold to its end in the child of `slot`."""
+        return {
+            seed: await self.children.play(slot, seed, scripted(self.gold[seed]), limit=len(self.gold[seed]))
+            for seed in seeds
+        }
+
+    def demand_gold(self) -> None:
+        """Pass when there is a solution for every seed.
+
+        Raises:
+            Unproven: none, of an imported environment.
+            Rejection: none, of any other.
+        """
+        if self.gold_fault is None:
+            return
+        evidence = f"there is no runnable solution(): {fault_evidence(self.gold_fault)}"
+        if self.spec.provenance.get("kind") == "imported":
+            raise Unproven(evidence)
+        raise Rejection(evidence, "Write solution(self) so that it returns the actions that solve the instance.")
+
+
+def by_goal(actions: Sequence[Action]) -> list[tuple[Action, ...]]:
+    """A ToolEnv's gold in one part a goal: each part ends with the Reply that hands the turn back."""
+    parts: list[tuple[Action, ...]] = []
+    start = 0
+    for position, action in enumerate(actions):
+        if isinstance(action, Reply):
+            parts.append(tuple(actions[start : position + 1]))
+            start = position + 1
+    return parts

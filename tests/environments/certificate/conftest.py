@@ -1,0 +1,150 @@
+"""An in-process sandbox with the interface of the real one, for tests that need no isolation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jsonschema
+import pytest
+
+from spade_environments import (
+    EnvironmentFault,
+    EnvironmentSpec,
+    FaultKind,
+    Observation,
+    Reply,
+    Skill,
+    StepResult,
+    ToolCall,
+    ToolSpec,
+)
+from spade_environments.inside.episode import Episode
+
+
+@dataclass
+class Description:
+    base: str
+    class_name: str
+    tools: tuple
+    max_turns: int
+    observability: str
+    hidden: tuple
+
+
+class InProcessEnv:
+    def __init__(self, episode, count):
+        self._episode = episode
+        self._count = count
+        described = episode.describe()
+        specs = tuple(ToolSpec(**tool) for tool in described["tools"])
+        self._specs = {spec.name: spec for spec in specs}
+        self.description = Description(
+            base=described["base"],
+            class_name=described["class_name"],
+            tools=specs,
+            max_turns=described["max_turns"],
+            observability=described["observability"],
+            hidden=tuple(described["hidden"]),
+        )
+        self.max_turns = described["max_turns"]
+        self._open = set()
+
+    @property
+    def tools(self):
+        return tuple(spec for name, spec in self._specs.items() if name in self._open)
+
+    def _guard(self, phase, function, *arguments):
+        self._count(phase)
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise EnvironmentFault(FaultKind.ENV_ERROR, phase, f"{type(error).__name__}: {error}") from error
+
+    async def reset(self, seed):
+        reply = self._guard("reset", self._episode.reset, seed)
+        self._open = set(reply["tools"])
+        return Observation(role="user", text=reply["observation"])
+
+    async def step(self, action):
+        if isinstance(action, Reply):
+            return self._result(self._guard("step", self._episode.step, None, None, action.text), None)
+        spec = self._specs.get(action.name) if action.name in self._open else None
+        kind = "unknown_tool" if spec is None else None
+        if spec is not None and not jsonschema.Draft202012Validator(spec.parameters).is_valid(dict(action.arguments)):
+            kind = "bad_argument"
+        if kind is not None:
+            observation = Observation(role="tool", text=f"Error: {kind}", call_id=action.id)
+            return StepResult(
+                observation=observation, reward=0.0, terminated=False, truncated=False, info={"error": kind}
+            )
+        return self._result(
+            self._guard("step", self._episode.step, action.name, dict(action.arguments), None), action.id
+        )
+
+    def _result(self, reply, call_id):
+        self._open |= set(reply["unlocked"])
+        if not 0 <= reply["reward"] <= 1:
+            raise EnvironmentFault(FaultKind.PROTOCOL, "step", f"reward {reply['reward']}")
+        tools = tuple(self._specs[name] for name in reply["unlocked"])
+        observation = Observation(role=reply["role"], text=reply["observation"], call_id=call_id, tools=tools)
+        return StepResult(
+            observation=observation,
+            reward=reply["reward"],
+            terminated=reply["terminated"],
+            truncated=reply["truncated"],
+            info=reply["info"],
+        )
+
+    async def solution(self):
+        actions = self._guard("solution", self._episode.solution)
+        return tuple(
+            Reply(text=action["text"])
+            if "text" in action
+            else ToolCall(name=action["name"], arguments=action["arguments"])
+            for action in actions
+        )
+
+    async def hidden_values(self):
+        return self._guard("reset", self._episode.hidden_values)
+
+    async def aclose(self):
+        self._count("close")
+
+
+class InProcessSandbox:
+    """`planted` maps the number of an operation (0 is the first) to the exception that it raises."""
+
+    level = "none"
+
+    def __init__(self, planted=None):
+        self.planted = planted or {}
+        self.operations = []
+        self.children = 0
+
+    def _count(self, phase):
+        self.operations.append(phase)
+        error = self.planted.get(len(self.operations) - 1)
+        if error is not None:
+            raise error
+
+    async def open(self, spec, *, zygote=0):
+        self._count("load")
+        self.children += 1
+        try:
+            episode = Episode(spec.source)
+        except Exception as error:
+            raise EnvironmentFault(FaultKind.ENV_ERROR, "load", f"{type(error).__name__}: {error}") from error
+        return InProcessEnv(episode, self._count)
+
+
+@pytest.fixture
+def make_sandbox():
+    return InProcessSandbox
+
+
+@pytest.fixture
+def make_spec():
+    def make(source, *, skill=Skill.DATA_RETRIEVAL, kind="designed"):
+        return EnvironmentSpec(name="example", source=source, skill=skill, provenance={"kind": kind})
+
+    return make
