@@ -124,7 +124,7 @@ def tfidf_similarity(texts: Sequence[str], *, shingle: int = 3) -> Matrix:
 
 
 def collapse_alarm(diversity: Diversity, settings: CollapseSettings | None = None) -> tuple[str, ...]:
-    """What is wrong with a set of designs, one sentence each; nothing where it is diverse enough or too small to tell."""
+    """What is wrong with a set of designs, one sentence each; nothing where it is diverse or too small to tell."""
     settings = settings or CollapseSettings()
     if diversity.designs < settings.min_designs:
         return ()
