@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 class MetricsLog:
-    """An append-only file of JSON objects, one a line, each with a `rollout`.
+    """An append-only file of JSON objects, one a line.
 
     A line reaches the disk whole before `append` returns; a line cut short by a kill is dropped when read.
     """
@@ -42,9 +42,9 @@ class MetricsLog:
         lines = self.path.read_bytes().split(b"\n")[:-1]
         return [json.loads(line) for line in lines if line.strip()]
 
-    def truncate(self, keep: Callable[[Row], bool]) -> None:
-        """Drop the rows that `keep` refuses; the file is replaced at once, never half-written."""
-        kept = [row for row in self.rows() if keep(row)]
+    def truncate(self, rows: int) -> None:
+        """Keep the first `rows` rows; the file is replaced at once, never half-written."""
+        kept = self.rows()[:rows]
         beside = self.path.with_suffix(self.path.suffix + ".tmp")
         with beside.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n" for row in kept)

@@ -1,0 +1,136 @@
+"""Checkpoints: written whole, marked STABLE last, verified when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spade_agents.errors import CheckpointError
+
+__all__ = ["Checkpoint", "newest_stable", "prune", "save_checkpoint"]
+
+STABLE = "STABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A finished checkpoint on disk: `step-N/` with `model/`, `engine/`, `state.json`, `memory.jsonl` and `STABLE`."""
+
+    path: Path
+
+    @property
+    def model(self) -> Path:
+        """A plain Hugging Face folder."""
+        return self.path / "model"
+
+    @property
+    def engine(self) -> Path:
+        """Optimiser and whatever else the training engine keeps."""
+        return self.path / "engine"
+
+    @property
+    def state(self) -> Path:
+        """The loop state."""
+        return self.path / "state.json"
+
+    @property
+    def memory(self) -> Path:
+        """The designer's memory."""
+        return self.path / "memory.jsonl"
+
+    def verify(self) -> None:
+        """Compare every file with the digest that STABLE holds.
+
+        Raises:
+            CheckpointError: a file is missing or was changed.
+        """
+        try:
+            digests: dict[str, str] = json.loads((self.path / STABLE).read_text(encoding="utf-8"))["sha256"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(_spoilt(self.path, f"its STABLE marker cannot be read ({error})")) from error
+        for name, digest in digests.items():
+            file = self.path / name
+            if not file.is_file():
+                raise CheckpointError(_spoilt(self.path, f"{name} is missing"))
+            if _digest(file) != digest:
+                raise CheckpointError(_spoilt(self.path, f"{name} is not what was written"))
+
+
+def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], None]) -> Checkpoint:
+    """Write checkpoint `step-<number>`: all files and their digests reach the disk before it bears its name.
+
+    Args:
+        folder: of the run's checkpoints.
+        number: rollouts done.
+        write: fills the (empty) folder it is given.
+    """
+    draft = Checkpoint(path=folder / f".step-{number}.draft")
+    shutil.rmtree(draft.path, ignore_errors=True)
+    draft.path.mkdir(parents=True)
+    write(draft)
+    files = sorted(path for path in draft.path.rglob("*") if path.is_file())
+    digests = {str(path.relative_to(draft.path)): _digest(path) for path in files}
+    for path in files:
+        _flush(path)
+    final = Checkpoint(path=folder / f"step-{number}")
+    shutil.rmtree(final.path, ignore_errors=True)
+    draft.path.rename(final.path)
+    marker = final.path / f".{STABLE}"
+    marker.write_text(json.dumps({"sha256": digests}, indent=2) + "\n", encoding="utf-8")
+    _flush(marker)
+    marker.rename(final.path / STABLE)
+    _flush(final.path)
+    _flush(folder)
+    return final
+
+
+def newest_stable(folder: Path) -> Checkpoint:
+    """The newest finished checkpoint, verified.
+
+    Raises:
+        CheckpointError: there is none, or its files are not what was written.
+    """
+    found = _stable(folder)
+    if not found:
+        raise CheckpointError(
+            f"{folder} holds no finished checkpoint (step-N with a {STABLE} marker): the run ended before its first one; "
+            "start it again with another --out"
+        )
+    found[-1].verify()
+    return found[-1]
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Remove all but the newest `keep` finished checkpoints, and drafts that a kill left."""
+    stable = _stable(folder)
+    kept = {checkpoint.path for checkpoint in stable[-keep:]}
+    for path in list(folder.iterdir()):
+        if path not in kept:
+            shutil.rmtree(path)
+
+
+def _stable(folder: Path) -> list[Checkpoint]:
+    paths = [path for path in folder.glob("step-*") if (path / STABLE).exists() and path.name[5:].isdigit()]
+    return [Checkpoint(path=path) for path in sorted(paths, key=lambda path: int(path.name[5:]))]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _spoilt(path: Path, found: str) -> str:
+    return f"the checkpoint {path} is corrupt: {found}; remove that folder to go on from the one before it"

@@ -1,0 +1,130 @@
+"""The self-play loop: design, play both arms, score, update on both roles, remember; one rollout after another."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from spade_agents.selfplay.checkpoint import Checkpoint, prune, save_checkpoint
+from spade_agents.selfplay.design_phase import NOTHING_CLOSED, DesignFigures, close_set, make_set
+from spade_agents.selfplay.play_phase import play_set
+from spade_agents.selfplay.records import evaluation_row, flush_row, record_outcomes, rollout_row, told
+from spade_agents.selfplay.resources import Resources
+from spade_agents.selfplay.state import LoopState
+from spade_agents.selfplay.update_phase import update
+
+__all__ = ["StopRequest", "run_loop"]
+
+
+class StopRequest:
+    """Whether a person asked the run to stop; it stops between two rollouts, after a checkpoint."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    @contextmanager
+    def on_interrupt(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Let the first Ctrl-C ask for a stop; a second one interrupts at once, as it would without this."""
+        loop = asyncio.get_running_loop()
+
+        def asked() -> None:
+            self.wanted = True
+            loop.remove_signal_handler(signal.SIGINT)
+            say("Stopping after this rollout. Press Ctrl-C again to stop at once, back at the last checkpoint.")
+
+        loop.add_signal_handler(signal.SIGINT, asked)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+
+async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) -> LoopState:
+    """Go on from `state` until the configured number of rollouts is done, or a stop is asked for.
+
+    Every random choice depends on the run's seed and the rollout alone, never on the clock: a resumed run takes the
+    steps that the unbroken one would have taken.
+
+    Returns:
+        The state reached; `finished` unless a stop was asked for.
+    """
+    run = resources.settings.run
+    resources.progress.begin(run.name, run.rollouts)
+    resources.progress.advance(state.rollout)
+    if state.evaluated is None:
+        checkpoint(resources, state)
+        state = await evaluate(resources, state)
+    while state.rollout < run.rollouts and not stop.wanted:
+        state = await one_rollout(resources, state)
+        state = await evaluate(resources, state) if _evaluation_is_due(resources, state) else state
+        if state.rollout % run.checkpoint_every == 0 or stop.wanted:
+            checkpoint(resources, state)
+        resources.progress.advance()
+    if state.rollout == run.rollouts and not (state.finished or stop.wanted):
+        state = await finish(resources, state)
+        checkpoint(resources, state)
+    return state
+
+
+async def one_rollout(resources: Resources, state: LoopState) -> LoopState:
+    """One cycle of the method: a new set where one is due, its plays, one update on the samples of both roles."""
+    rollout, period = state.rollout, resources.settings.selfplay.period
+    closed, figures = NOTHING_CLOSED, DesignFigures()
+    with resources.timed("design"):
+        if rollout % period == 0:
+            closed = close_set(resources, state)
+            state, figures = await make_set(resources, replace(state, current=None, potential=closed.potential))
+    with resources.timed("play"):
+        played = await play_set(resources, state)
+    with resources.timed("train"):
+        trained = update(resources, state, played.unhinted, closed)
+    state = replace(state, rollout=rollout + 1, step=trained.step, current=played.current)
+    resources.directory.write_trajectories(rollout, played.trajectories)
+    record_outcomes(resources, rollout, played)
+    row = rollout_row(resources, rollout, figures, played, trained)
+    resources.progress.say(told(row))
+    return resources.logged(state, row)
+
+
+async def finish(resources: Resources, state: LoopState) -> LoopState:
+    """Train the designs still waiting, so that the last set is not lost, and evaluate for the last time."""
+    closed = close_set(resources, state)
+    with resources.timed("train"):
+        trained = update(resources, state, (), closed)
+    state = replace(state, step=trained.step, current=None, potential=closed.potential)
+    state = resources.logged(state, flush_row(state.rollout, trained))
+    return replace(await evaluate(resources, state), finished=True)
+
+
+async def evaluate(resources: Resources, state: LoopState) -> LoopState:
+    """Held-out plays of the policy as it stands: the same ones every time."""
+    if resources.evaluator is None:
+        return replace(state, evaluated=state.rollout)
+    with resources.timed("evaluate"):
+        seed = resources.settings.evaluation.seed
+        summary = await resources.evaluator(resources.policy, step=state.rollout, seed=seed)
+    row = evaluation_row(resources, state.rollout, summary)
+    resources.progress.say(told(row))
+    return replace(resources.logged(state, row), evaluated=state.rollout)
+
+
+def checkpoint(resources: Resources, state: LoopState) -> Checkpoint:
+    """Write all that the run needs to go on from here, and drop the oldest checkpoints."""
+
+    def write(draft: Checkpoint) -> None:
+        draft.state.write_bytes(state.to_json())
+        draft.memory.write_text(resources.memory.to_jsonl(), encoding="utf-8")
+        resources.save_weights(draft, state)
+
+    folder = resources.directory.checkpoints
+    saved = save_checkpoint(folder, state.rollout + state.finished, write)
+    prune(folder, resources.settings.run.keep_checkpoints)
+    return saved
+
+
+def _evaluation_is_due(resources: Resources, state: LoopState) -> bool:
+    every = resources.settings.evaluation.every
+    return every > 0 and state.rollout % every == 0 and state.rollout < resources.settings.run.rollouts

@@ -1,0 +1,140 @@
+"""A pool of environments as a folder: source, spec, certificate and outcomes of each, and an index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spade_agents.errors import UsageError
+from spade_agents.selfplay.run_directory import write_whole
+from spade_agents.telemetry import MetricsLog
+from spade_environments import EnvironmentSpec
+from spade_environments.certificate import Certificate
+from spade_environments.registry import catalogue
+from spade_environments.spec import SpecError
+
+__all__ = ["OutcomeRow", "Pool", "pool_specs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeRow:
+    """What one rollout brought for one environment; one line of `outcomes.jsonl`.
+
+    Attributes:
+        rollout: when.
+        unhinted, hinted: returns by seed, `None` where a play is missing; hinted only at a regeneration.
+        win_rate: mean return over the window so far.
+        regret: raw ρ, `None` where an arm is missing.
+        regime: see `Regime`; empty where there is no regret.
+        fault: why the environment was retired; empty where it was not.
+    """
+
+    rollout: int
+    unhinted: tuple[float | None, ...]
+    hinted: tuple[float | None, ...] = ()
+    win_rate: float | None = None
+    regret: float | None = None
+    regime: str = ""
+    fault: str = ""
+
+
+class Pool:
+    """A pool folder: `<id>/{environment.py, spec.json, certificate.json, outcomes.jsonl}` and `pool.json`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, spec: EnvironmentSpec, certificate: Certificate | None) -> None:
+        """Keep an environment; its folder appears whole, and one that is there already is replaced."""
+        draft = self.path / f".{spec.id}.{os.getpid()}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        (draft / "environment.py").write_text(spec.source, encoding="utf-8")
+        (draft / "spec.json").write_text(spec.to_json(source=False), encoding="utf-8")
+        if certificate is not None:
+            (draft / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+        (draft / "outcomes.jsonl").touch()
+        shutil.rmtree(self.path / spec.id, ignore_errors=True)
+        draft.rename(self.path / spec.id)
+
+    def record(self, environment_id: str, row: OutcomeRow) -> None:
+        """Append what a rollout brought."""
+        MetricsLog(self.path / environment_id / "outcomes.jsonl").append(msgspec.to_builtins(row))
+
+    def outcomes(self, environment_id: str) -> tuple[OutcomeRow, ...]:
+        """All rows of an environment, oldest first."""
+        rows = MetricsLog(self.path / environment_id / "outcomes.jsonl").rows()
+        return tuple(msgspec.convert(row, OutcomeRow) for row in rows)
+
+    def index(self, ids: Sequence[str]) -> None:
+        """Write `pool.json`: the environments of the pool, in the order of their admission."""
+        entries = [{"id": identity, **_headline(self.spec(identity))} for identity in ids]
+        text = json.dumps({"format": 1, "environments": entries}, indent=2, ensure_ascii=False) + "\n"
+        write_whole(self.path / "pool.json", text.encode())
+
+    def ids(self) -> tuple[str, ...]:
+        """The environments of the pool, in the order of their admission.
+
+        Raises:
+            UsageError: the folder is no pool.
+        """
+        path = self.path / "pool.json"
+        try:
+            return tuple(entry["id"] for entry in json.loads(path.read_text(encoding="utf-8"))["environments"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self.path} is no pool: its pool.json cannot be read ({error})") from error
+
+    def spec(self, environment_id: str) -> EnvironmentSpec:
+        """One environment, hint included.
+
+        Raises:
+            UsageError: it is not there, or its spec is of other source.
+        """
+        folder = self.path / environment_id
+        try:
+            source = (folder / "environment.py").read_text(encoding="utf-8")
+            return EnvironmentSpec.from_json((folder / "spec.json").read_bytes(), source=source)
+        except (OSError, SpecError) as error:
+            raise UsageError(f"the pool's environment {folder} cannot be read: {error}") from error
+
+    def certificate(self, environment_id: str) -> Certificate | None:
+        """The certificate of an environment, where one was kept."""
+        path = self.path / environment_id / "certificate.json"
+        return Certificate.from_json(path.read_bytes()) if path.exists() else None
+
+    def truncate(self, ids: Sequence[str], *, rollout: int) -> None:
+        """Forget the environments that are not among `ids`, and all outcomes of `rollout` and later."""
+        known = set(ids)
+        for folder in list(self.path.iterdir()):
+            if folder.is_dir() and folder.name not in known:
+                shutil.rmtree(folder)
+        for identity in ids:
+            log = MetricsLog(self.path / identity / "outcomes.jsonl")
+            log.truncate(sum(row["rollout"] < rollout for row in log.rows()))
+        self.index(ids)
+
+
+def pool_specs(source: str) -> tuple[EnvironmentSpec, ...]:
+    """The environments of a fixed pool: the hand-written `catalogue`, or a pool folder.
+
+    Raises:
+        UsageError: no such pool, or an empty one.
+    """
+    if source == "catalogue":
+        return catalogue()
+    pool = Pool(Path(source))
+    specs = tuple(pool.spec(identity) for identity in pool.ids())
+    if not specs:
+        raise UsageError(f"the pool {source} is empty; give one with environments, or 'catalogue'")
+    return specs
+
+
+def _headline(spec: EnvironmentSpec) -> dict[str, Any]:
+    return {"name": spec.name, "skill": spec.skill.value, "domain": spec.domain}

@@ -1,0 +1,118 @@
+"""What a run works with: policies, engine, sandbox, pool, memory and corpus, opened once and closed at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from spade_agents.designer.corpus import Corpus
+from spade_agents.designer.memory import Memory
+from spade_agents.policy.protocol import Policy
+from spade_agents.rollout import Evaluator
+from spade_agents.seeds import derive_seed
+from spade_agents.selfplay.checkpoint import Checkpoint
+from spade_agents.selfplay.pool import Pool
+from spade_agents.selfplay.run_directory import RunDirectory
+from spade_agents.selfplay.settings import RunSettings, SupervisedReplay
+from spade_agents.selfplay.state import LoopState
+from spade_agents.telemetry import ProgressReporter, Row
+from spade_agents.training.engine import TrainingEngine
+from spade_agents.training.samples import SupervisedSample
+from spade_environments import EnvironmentSpec
+from spade_environments.certificate import NoveltyIndex
+from spade_environments.sandbox import Sandbox
+
+__all__ = ["Replay", "Resources", "TrainablePolicy"]
+
+Replay = Callable[[int, int], tuple[SupervisedSample, ...]]
+"""From a seed and a count to samples to imitate."""
+
+
+class TrainablePolicy(Policy, Protocol):
+    """A policy whose weights the loop replaces after each update."""
+
+    def load_weights(self, state: Mapping[str, Any], version: int) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Resources:
+    """Everything live that the phases of a rollout share.
+
+    Attributes:
+        policy: in training; plays both arms.
+        designer: the same one, or a frozen one.
+        corpus: `None` for the ablation without grounding.
+        novelty: index of the pool's sources; `None` where the rule is off.
+        fixed_pool: environments of a static or frontier pool.
+        evaluator: `None` where nothing is evaluated.
+        replay: `None` where it is off.
+    """
+
+    settings: RunSettings
+    directory: RunDirectory
+    policy: TrainablePolicy
+    designer: Policy
+    engine: TrainingEngine
+    sandbox: Sandbox
+    memory: Memory
+    progress: ProgressReporter
+    corpus: Corpus | None = None
+    novelty: NoveltyIndex | None = None
+    fixed_pool: tuple[EnvironmentSpec, ...] = ()
+    evaluator: Evaluator | None = None
+    replay: Replay | None = None
+    _seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def pool(self) -> Pool:
+        """The run's pool."""
+        return Pool(self.directory.environments)
+
+    def empty_novelty(self) -> NoveltyIndex | None:
+        """An index for one set, or `None` where the rule is off."""
+        rule = self.settings.novelty
+        return NoveltyIndex(threshold=rule.threshold) if rule.enabled else None
+
+    def remember_novelty(self, spec: EnvironmentSpec) -> None:
+        """Count an admitted environment among those that later ones must differ from."""
+        if self.novelty is not None:
+            self.novelty.add(spec.name, spec.source)
+
+    def replay_samples(self, step: int) -> tuple[SupervisedSample, ...]:
+        """What update `step` imitates: other samples at each step, the same ones in a resumed run."""
+        table = self.settings.training.replay
+        if self.replay is None or not isinstance(table, SupervisedReplay):
+            return ()
+        return self.replay(derive_seed(self.settings.run.seed, "replay", step), table.samples)
+
+    def send_weights(self, version: int) -> None:
+        """Give the policy the engine's weights."""
+        self.policy.load_weights(self.engine.state_dict(), version)
+
+    def save_weights(self, draft: Checkpoint, state: LoopState) -> None:
+        """Write model and engine into a checkpoint."""
+        self.engine.save_model(draft.model)
+        self.engine.save(draft.engine)
+
+    def logged(self, state: LoopState, row: Row) -> LoopState:
+        """Append a row of metrics, counted in the state so that a resumed run can drop what came after."""
+        self.directory.metrics.append(row)
+        return replace(state, metrics_rows=state.metrics_rows + 1)
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Measure a phase, for the metrics alone: no decision depends on it."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + time.perf_counter() - started
+
+    def take_seconds(self) -> dict[str, float]:
+        """Seconds by phase since the last call."""
+        taken = {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
+        self._seconds.clear()
+        return taken

@@ -1,0 +1,155 @@
+"""The run directory: made whole or not at all, and the places of everything in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import zstandard
+
+from spade_agents.errors import UsageError
+from spade_agents.selfplay.settings import RunSettings
+from spade_agents.settings import load_settings, to_toml
+from spade_agents.telemetry import MetricsLog
+from spade_agents.trajectory import Trajectory
+
+__all__ = ["RunDirectory", "manifest", "write_whole"]
+
+_PACKAGES = ("spade-agents", "torch", "transformers", "deepspeed", "numpy", "pydantic", "msgspec")
+
+
+class RunDirectory:
+    """Paths and append-only records of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics = MetricsLog(path / "metrics.jsonl")
+
+    @classmethod
+    def create(cls, path: Path, settings: RunSettings, *, sandbox_level: str) -> Self:
+        """Make a new run directory with its configuration and manifest, in one rename.
+
+        Raises:
+            UsageError: there is something at `path` already.
+        """
+        if path.exists():
+            raise UsageError(
+                f"{path} exists already; give another --out, or go on with it by: spade train --resume {path}"
+            )
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            for folder in ("environments", "trajectories", "checkpoints"):
+                (draft / folder).mkdir(parents=True)
+            (draft / "config.toml").write_text(to_toml(settings), encoding="utf-8")
+            (draft / "manifest.json").write_text(json.dumps(manifest(sandbox_level), indent=2) + "\n", encoding="utf-8")
+            (draft / "metrics.jsonl").touch()
+            draft.rename(path)
+        except OSError as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise UsageError(f"the run directory {path} cannot be made: {error.strerror}") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """An existing run.
+
+        Raises:
+            UsageError: `path` holds no run.
+        """
+        if not (path / "config.toml").is_file():
+            raise UsageError(f"{path} is no run directory: it has no config.toml; give the folder that a run wrote")
+        return cls(path)
+
+    @property
+    def settings(self) -> RunSettings:
+        """The resolved configuration.
+
+        Raises:
+            ConfigurationError: it was changed to something that does not fit.
+        """
+        return load_settings(RunSettings, self.path / "config.toml")
+
+    @property
+    def environments(self) -> Path:
+        """The pool."""
+        return self.path / "environments"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder `step-N` for each checkpoint."""
+        return self.path / "checkpoints"
+
+    def write_trajectories(self, rollout: int, plays: Iterable[Trajectory]) -> None:
+        """Keep all plays of a rollout, both arms, as one compressed file of JSON lines."""
+        lines = b"".join(msgspec.json.encode(play) + b"\n" for play in plays)
+        write_whole(self._trajectories(rollout), zstandard.compress(lines))
+
+    def read_trajectories(self, rollout: int) -> Iterator[Trajectory]:
+        """The plays of a rollout, in the order they were written; none where the rollout was not played."""
+        path = self._trajectories(rollout)
+        if path.exists():
+            for line in zstandard.decompress(path.read_bytes()).splitlines():
+                yield msgspec.json.decode(line, type=Trajectory)
+
+    def truncate(self, *, rollout: int, metrics_rows: int) -> None:
+        """Forget what was recorded after a checkpoint: metrics rows beyond it, plays of `rollout` and later."""
+        self.metrics.truncate(metrics_rows)
+        for path in (self.path / "trajectories").iterdir():
+            if path.suffix != ".zst" or int(path.name.split("-")[1].split(".")[0]) >= rollout:
+                path.unlink()
+
+    def _trajectories(self, rollout: int) -> Path:
+        return self.path / "trajectories" / f"rollout-{rollout:06d}.jsonl.zst"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is either absent (or as it was) or complete, also after a kill or a power cut."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def manifest(sandbox_level: str) -> Mapping[str, Any]:
+    """Where and with what a run is made."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_clean": _git("status", "--porcelain") == "",
+        "python": platform.python_version(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
+        "sandbox_level": sandbox_level,
+        "hardware": {"machine": platform.machine(), "system": platform.platform(), "cpus": os.cpu_count()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says of the code that runs, or `None` where it is no clone (an installed wheel) or there is no git."""
+    git = shutil.which("git")
+    if git is None or not (Path(__file__).parents[2] / ".git").exists():
+        return None
+    done = subprocess.run(
+        [git, *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False, timeout=20
+    )
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,241 @@
+"""A self-play run as settings: the tables of a configuration file, composed of the rooms' own settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pydantic
+from pydantic import Field
+
+from spade_agents.designer.design import DesignerSettings
+from spade_agents.designer.memory import MemorySettings
+from spade_agents.policy.protocol import Sampling
+from spade_agents.rewards import Blend, RatioWeight, RegimeThresholds, RewardConfig, RoleWeight, needs_hinted_plays
+from spade_agents.rollout import PlaySettings
+from spade_agents.settings import Section
+from spade_agents.training.config import EngineConfig, TorchEngineConfig
+from spade_environments import Skill
+from spade_environments.certificate import CertificateSettings
+from spade_environments.sandbox.settings import LocalSandboxSettings, SandboxSettings
+from spade_environments.spec import GAME_SKILLS, TOOL_SKILLS
+
+__all__ = [
+    "DesignedPool",
+    "DesignerTable",
+    "EvaluationTable",
+    "FrontierPool",
+    "FrozenDesigner",
+    "ModelTable",
+    "NoPool",
+    "NoReplay",
+    "NoveltyTable",
+    "RunSettings",
+    "RunTable",
+    "SelfDesigner",
+    "SelfplayTable",
+    "StaticPool",
+    "SupervisedReplay",
+    "TrainingTable",
+]
+
+_SKILL_GROUPS = {"games": GAME_SKILLS, "tools": TOOL_SKILLS, "all": tuple(Skill)}
+
+
+class RunTable(Section):
+    """The run itself."""
+
+    name: str = "run"
+    """Goes into the manifest and every checkpoint."""
+    seed: int = 0
+    """Root of every random choice; two runs of one seed differ in nothing but wall time."""
+    rollouts: int = Field(default=24, ge=1)
+    """Cycles of play and update."""
+    checkpoint_every: int = Field(default=1, ge=1)
+    """Rollouts between checkpoints; what was done since the last one is done again after a kill."""
+    keep_checkpoints: int = Field(default=2, ge=1)
+    """How many of the newest checkpoints stay on disk."""
+
+
+class ModelTable(Section):
+    """The one policy that plays both roles."""
+
+    start: str = "nano"
+    """Where to start from: a model folder, a run, a `step-N`, or `nano`."""
+
+
+class SelfDesigner(Section):
+    """The policy in training designs, and is trained on its designs."""
+
+    type: Literal["self"] = "self"
+
+
+class FrozenDesigner(Section):
+    """Another policy designs, and never changes: the baseline without a learning designer."""
+
+    type: Literal["frozen"] = "frozen"
+    target: str = ""
+    """A model as in `model.start`, or an endpoint; empty for the start checkpoint."""
+
+
+class DesignerTable(Section):
+    """Who designs, from what, and how."""
+
+    policy: Annotated[SelfDesigner | FrozenDesigner, Field(discriminator="type")] = SelfDesigner()
+    skills: tuple[Skill, ...] = TOOL_SKILLS
+    """Active skills, taken in turn; also `games`, `tools` or `all`."""
+    corpus: str = "builtin"
+    """`builtin`, `none` (the ablation without grounding), or a JSONL file."""
+    corpus_words: int = Field(default=6000, ge=1)
+    """Words of a document that enter the prompt."""
+    call: DesignerSettings = DesignerSettings(style="compact")
+    memory: MemorySettings = MemorySettings()
+
+    @pydantic.field_validator("skills", mode="before")
+    @classmethod
+    def _group(cls, value: object) -> object:
+        return _SKILL_GROUPS.get(value, value) if isinstance(value, str) else value
+
+    @pydantic.field_validator("skills")
+    @classmethod
+    def _some(cls, value: tuple[Skill, ...]) -> tuple[Skill, ...]:
+        if not value:
+            raise ValueError("name at least one skill")
+        return value
+
+
+class DesignedPool(Section):
+    """The designer fills every set: self-play."""
+
+    type: Literal["designed"] = "designed"
+
+
+class StaticPool(Section):
+    """Baseline: sets are drawn from a fixed pool, every environment as often as any other."""
+
+    type: Literal["static"] = "static"
+    source: str = "catalogue"
+    """`catalogue` or a pool folder."""
+
+
+class FrontierPool(Section):
+    """Baseline: sets are drawn from a fixed pool, those of middling win rate first."""
+
+    type: Literal["frontier"] = "frontier"
+    source: str = "catalogue"
+    low: float = Field(default=0.15, ge=0, le=1)
+    high: float = Field(default=0.85, ge=0, le=1)
+    """Win rates, both included, that count as middling."""
+    explore: float = Field(default=0.25, ge=0, le=1)
+    """Share of a set that is drawn from the whole pool all the same."""
+
+
+class NoPool(Section):
+    """Control: nothing is designed or played; only the supervised replay is trained on."""
+
+    type: Literal["none"] = "none"
+
+
+class SelfplayTable(Section):
+    """The cycle's counts (method constants: B, G, k)."""
+
+    environments: int = Field(default=8, ge=1)
+    """B: environments in a set."""
+    plays: int = Field(default=8, ge=2)
+    """G: unhinted plays of each environment and rollout."""
+    hint_plays: int = Field(default=8, ge=0)
+    """Hinted plays of each environment at a regeneration, on the first of the same seeds; at most `plays`."""
+    period: int = Field(default=4, ge=1)
+    """k: rollouts for which a set is kept, and by which the designer's update is delayed."""
+    pool: Annotated[DesignedPool | StaticPool | FrontierPool | NoPool, Field(discriminator="type")] = DesignedPool()
+    play: PlaySettings = PlaySettings(style="compact", sampling=Sampling(max_tokens=128))
+    """Of both arms, which are played alike."""
+    mask_truncated: bool = False
+    """Leave plays that ran out of turns or tokens out of training instead of giving them a return of 0."""
+    regimes: RegimeThresholds = RegimeThresholds()
+
+    @pydantic.model_validator(mode="after")
+    def _hinted_seeds_are_shared(self) -> SelfplayTable:
+        if self.hint_plays > self.plays:
+            raise ValueError(
+                f"hint_plays is {self.hint_plays}; wanted at most plays, {self.plays}: both arms share seeds"
+            )
+        return self
+
+
+class NoReplay(Section):
+    """Nothing but samples of both roles is trained on."""
+
+    type: Literal["none"] = "none"
+
+
+class SupervisedReplay(Section):
+    """Each update also imitates samples of a source: what keeps a tiny model from forgetting its language."""
+
+    type: Literal["supervised"] = "supervised"
+    source: str
+    """`package.module:name` of a callable `(seed, count) -> tuple[SupervisedSample, ...]`."""
+    samples: int = Field(default=16, ge=1)
+    """Of each update; `training.engine.loss.replay_weight` weighs their loss."""
+
+
+class TrainingTable(Section):
+    """The update."""
+
+    engine: Annotated[EngineConfig, Field(discriminator="type")] = TorchEngineConfig()
+    role_weight: Annotated[RoleWeight, Field(discriminator="type")] = RatioWeight()
+    """Factor on designer advantages."""
+    replay: Annotated[NoReplay | SupervisedReplay, Field(discriminator="type")] = NoReplay()
+
+
+class EvaluationTable(Section):
+    """Held-out plays during the run: the same ones every time."""
+
+    evaluator: str = "none"
+    """`package.module:name` of a factory called with this table, or `none`."""
+    plays: int = Field(default=400, ge=1)
+    """Plays of each part."""
+    every: int = Field(default=0, ge=0)
+    """Rollouts between evaluations; 0 for the start and the end alone."""
+    seed: int = 20_000
+    """Of instances and sampling; not the run's, so that runs are compared on the same plays."""
+
+
+class NoveltyTable(Section):
+    """The admission rule that keeps a set from repeating itself."""
+
+    enabled: bool = True
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    """Similarity of normalised syntax trees from which an environment counts as a copy of one in the pool."""
+
+
+class RunSettings(Section):
+    """Everything that decides a run."""
+
+    run: RunTable = RunTable()
+    model: ModelTable = ModelTable()
+    designer: DesignerTable = DesignerTable()
+    selfplay: SelfplayTable = SelfplayTable()
+    reward: Annotated[RewardConfig, Field(discriminator="type")] = Blend()
+    training: TrainingTable = TrainingTable()
+    evaluation: EvaluationTable = EvaluationTable()
+    sandbox: Annotated[SandboxSettings, Field(discriminator="type")] = LocalSandboxSettings()
+    certificate: CertificateSettings = CertificateSettings()
+    novelty: NoveltyTable = NoveltyTable()
+
+    @property
+    def plays_of_a_rollout(self) -> int:
+        """Unhinted plays of a full set: n_RA where none was played."""
+        return self.selfplay.environments * self.selfplay.plays
+
+    @pydantic.model_validator(mode="after")
+    def _fits_together(self) -> RunSettings:
+        sampling = (self.designer.call.sampling, self.selfplay.play.sampling)
+        if any(s.top_p != 1.0 or s.top_k != 0 for s in sampling):
+            raise ValueError("top_p and top_k must stay at 1 and 0 where samples are trained on: they bias the ratio")
+        if self.designer.policy.type == "self" and self.designer.call.style != self.selfplay.play.style:
+            raise ValueError("designer.call.style and selfplay.play.style differ, but one model plays both roles")
+        if self.selfplay.pool.type == "none" and self.training.replay.type == "none":
+            raise ValueError("selfplay.pool and training.replay are both 'none': there is nothing to train on")
+        if needs_hinted_plays(self.reward) and not self.selfplay.hint_plays and self.selfplay.pool.type == "designed":
+            raise ValueError(f"reward {self.reward.type!r} needs hinted plays: set selfplay.hint_plays")
+        return self
