@@ -1,1 +1,58 @@
-"""."""
+"""The sandbox: episodes of untrusted environment code, each in its own process behind a framed, typed channel."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from spade_environments.env import EnvironmentDescription, EpisodeEnv, EpisodeOverError
+from spade_environments.limits import Limits
+from spade_environments.sandbox.settings import InlineSandboxSettings, LocalSandboxSettings, SandboxSettings
+from spade_environments.spec import EnvironmentSpec
+
+__all__ = [
+    "EnvironmentDescription",
+    "EpisodeEnv",
+    "EpisodeOverError",
+    "InlineSandboxSettings",
+    "Limits",
+    "LocalSandboxSettings",
+    "Sandbox",
+    "SandboxSettings",
+    "open_sandbox",
+]
+
+
+class Sandbox(Protocol):
+    """Opens episodes.
+
+    Attributes:
+        level: A (seccomp and Landlock), B (seccomp), C (Landlock), D (rlimits and process only), or `none` (inline).
+    """
+
+    level: str
+
+    async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv: ...
+
+
+def open_sandbox(settings: SandboxSettings | None = None) -> AbstractAsyncContextManager[Sandbox]:
+    """A sandbox for `async with`; it belongs to the event loop that entered it.
+
+    >>> async with open_sandbox() as sandbox:                  # doctest: +SKIP
+    ...     async with await sandbox.open(spec) as env:
+    ...         observation = await env.reset(seed=0)
+    """
+    chosen = LocalSandboxSettings() if settings is None else settings
+    if isinstance(chosen, InlineSandboxSettings):
+        return _open_inline(chosen)
+    from spade_environments.sandbox.local import open_local
+
+    return open_local(chosen)
+
+
+@asynccontextmanager
+async def _open_inline(settings: InlineSandboxSettings) -> AsyncIterator[Sandbox]:
+    from spade_environments.sandbox.inline import InlineSandbox
+
+    yield InlineSandbox(settings)

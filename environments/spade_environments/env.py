@@ -1,0 +1,273 @@
+"""EpisodeEnv: one live episode as agents, rollout and the certificate see it, over whatever runs its code."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+from spade_environments import wire
+from spade_environments.faults import SandboxFault
+from spade_environments.limits import Limits
+from spade_environments.types import Action, Observation, Reply, StepResult, ToolCall, ToolSpec
+from spade_environments.validation import ArgumentValidator, CallError, check_reply, clean_text
+
+__all__ = ["Backend", "EnvironmentDescription", "EpisodeEnv", "EpisodeOverError"]
+
+R = TypeVar("R")
+
+
+class EpisodeOverError(RuntimeError):
+    """`step`, `solution` or `hidden_values` before `reset`, or anything after `aclose`."""
+
+
+class Backend(Protocol):
+    """What runs an episode's code and answers its requests."""
+
+    async def request(self, operation: str, payload: dict[str, Any], reply: type[R]) -> R: ...
+
+    async def refuse(self, detail: str) -> SandboxFault: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentDescription:
+    """What an environment's class declares; privileged: locked tools and hidden names stand in it.
+
+    Attributes:
+        base: `text` (TextEnv) or `tool` (ToolEnv).
+        class_name: the designed class.
+        tools: all tools, the locked ones too.
+        max_turns: assistant messages an episode may have, 1 to 25.
+        observability: `full` or `partial`.
+        hidden: dotted paths of what must not show at the start.
+    """
+
+    base: Literal["text", "tool"]
+    class_name: str
+    tools: tuple[ToolSpec, ...]
+    max_turns: int
+    observability: Literal["full", "partial"]
+    hidden: tuple[str, ...]
+
+
+class EpisodeEnv:
+    """The `Env` Protocol over a backend; also an async context manager that closes itself.
+
+    Malformed calls are answered here as tool errors and never reach the designed code. A second `reset` takes a fresh
+    backend, so that nothing of one episode is left in the next. Not for two tasks at once.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        description: EnvironmentDescription,
+        limits: Limits,
+        reopen: Callable[[], Awaitable[Backend]],
+    ) -> None:
+        self._backend = backend
+        self._limits = limits
+        self._reopen = reopen
+        self.description = description
+        self._specs = {tool.name: tool for tool in description.tools}
+        self._validator = ArgumentValidator(description.tools)
+        self._tools: tuple[ToolSpec, ...] = description.tools
+        self._available: list[str] = []
+        self._used = self._running = self._closed = False
+        self._last: StepResult | None = None
+
+    @classmethod
+    async def open(cls, source: str, limits: Limits, connect: Callable[[], Awaitable[Backend]]) -> Self:
+        """Load `source` in a fresh backend.
+
+        Raises:
+            EnvironmentFault: the source was refused, or broke a limit while it was loaded.
+            HostFault: no backend could be had.
+        """
+        backend = await connect()
+        description = await _load(backend, source)
+
+        async def reopen() -> Backend:
+            fresh = await connect()
+            await _load(fresh, source)
+            return fresh
+
+        return cls(backend, description, limits, reopen)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return self._tools
+
+    @property
+    def max_turns(self) -> int:
+        return self.description.max_turns
+
+    async def reset(self, seed: int) -> Observation:
+        self._running, self._last = False, None
+        if self._closed:
+            raise EpisodeOverError("the episode is closed; open another one")
+        if self._used:
+            await self._backend.aclose()
+            self._backend = await self._reopen()
+        self._used = True
+        reply = await self._ask("reset", {"seed": seed}, wire.ResetReply)
+        await self._read_info(reply.info)
+        self._tools = await self._named(reply.tools)
+        self._available = [tool.name for tool in self._tools]
+        self._running = True
+        return Observation(role="user", text=await self._readable(reply.observation))
+
+    async def step(self, action: Action) -> StepResult:
+        """Take one action; after the end, an error that repeats the last reward.
+
+        Raises:
+            EpisodeOverError: before `reset` or after `aclose`.
+        """
+        if self._last is not None:
+            return _after_the_end(action, self._last)
+        self._require_running("step")
+        if isinstance(action, Reply):
+            error = check_reply(action.text)
+            payload: dict[str, Any] = {"name": None, "arguments": None, "text": action.text}
+        elif isinstance(action, ToolCall):
+            error = self._validator.check(action, self._available)
+            payload = {"name": action.name, "arguments": action.arguments, "text": None}
+        else:
+            raise TypeError(f"an action is a ToolCall or a Reply, not {type(action).__name__}")
+        if error is not None:
+            return _malformed(action, error)
+        return await self._result(action, await self._ask("step", payload, wire.StepReply))
+
+    async def solution(self) -> tuple[Action, ...]:
+        """The gold actions of the instance just reset: privileged.
+
+        Raises:
+            EpisodeOverError: before `reset` or after `aclose`.
+        """
+        self._require_running("solution")
+        reply = await self._ask("solution", {}, wire.SolutionReply)
+        return tuple([await self._gold(number, action) for number, action in enumerate(reply.actions)])
+
+    async def hidden_values(self) -> dict[str, str]:
+        """What `hidden` names, as text: privileged.
+
+        Raises:
+            EpisodeOverError: before `reset` or after `aclose`.
+        """
+        self._require_running("hidden_values")
+        return (await self._ask("hidden_values", {}, wire.HiddenReply)).values
+
+    async def aclose(self) -> None:
+        self._running, self._closed, self._last = False, True, None
+        await self._backend.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _require_running(self, method: str) -> None:
+        if not self._running:
+            told = "the episode is closed; open another one" if self._closed else f"call reset(seed) before {method}"
+            raise EpisodeOverError(told)
+
+    async def _ask(self, operation: str, payload: dict[str, Any], reply: type[R]) -> R:
+        return await self._backend.request(operation, payload, reply)
+
+    async def _result(self, action: Action, reply: wire.StepReply) -> StepResult:
+        info = await self._read_info(reply.info)
+        unlocked = await self._named(reply.unlocked) if reply.unlocked else ()
+        self._available += [tool.name for tool in unlocked if tool.name not in self._available]
+        observation = Observation(
+            role=reply.role,
+            text=await self._readable(reply.observation),
+            call_id=action.id if isinstance(action, ToolCall) else None,
+            tools=unlocked,
+        )
+        result = StepResult(
+            observation=observation,
+            reward=reply.reward,
+            terminated=reply.terminated,
+            truncated=reply.truncated,
+            info=info,
+        )
+        if reply.terminated or reply.truncated:
+            self._last = result
+        return result
+
+    async def _gold(self, number: int, action: wire.ActionReply) -> Action:
+        if action.name is not None and action.arguments is not None and action.text is None:
+            return ToolCall(name=action.name, arguments=action.arguments, id=f"gold-{number}")
+        if action.text is not None and action.name is None and action.arguments is None:
+            return Reply(text=action.text)
+        raise await self._backend.refuse("a gold action is neither a call nor a reply")
+
+    async def _readable(self, text: str) -> str:
+        if len(text) > self._limits.observation:
+            told = f"an observation of {len(text)} characters; at most {self._limits.observation}"
+            raise await self._backend.refuse(told)
+        return clean_text(text)
+
+    async def _read_info(self, raw: Any) -> dict[str, Any]:
+        try:
+            return wire.decode_info(raw)
+        except wire.WireError as error:
+            raise await self._backend.refuse(str(error)) from error
+
+    async def _named(self, names: list[str]) -> tuple[ToolSpec, ...]:
+        unknown = [name for name in names if name not in self._specs]
+        if unknown:
+            raise await self._backend.refuse(f"the tool {unknown[0][:80]!r} was not declared")
+        return tuple(self._specs[name] for name in names)
+
+
+async def _load(backend: Backend, source: str) -> EnvironmentDescription:
+    try:
+        found = await backend.request("load", {"source": source}, wire.Described)
+        tools = tuple(
+            ToolSpec(name=tool.name, description=clean_text(tool.description), parameters=tool.schema())
+            for tool in found.tools
+        )
+    except wire.WireError as error:
+        raise await backend.refuse(str(error)) from error
+    except BaseException:
+        await backend.aclose()
+        raise
+    return EnvironmentDescription(
+        base=found.base,
+        class_name=found.class_name,
+        tools=tools,
+        max_turns=found.max_turns,
+        observability=found.observability,
+        hidden=tuple(found.hidden),
+    )
+
+
+def _malformed(action: Action, error: CallError) -> StepResult:
+    """What the agent reads instead of a result; nothing has happened in the environment."""
+    observation = Observation(
+        role="tool" if isinstance(action, ToolCall) else "user",
+        text=f"Error: {error.text}.",
+        call_id=action.id if isinstance(action, ToolCall) else None,
+    )
+    return StepResult(
+        observation=observation, reward=0.0, terminated=False, truncated=False, info={"error": error.kind.value}
+    )
+
+
+def _after_the_end(action: Action, last: StepResult) -> StepResult:
+    call = isinstance(action, ToolCall)
+    observation = Observation(
+        role="tool" if call else "user",
+        text="Error: episode over.",
+        call_id=action.id if isinstance(action, ToolCall) else None,
+    )
+    return StepResult(
+        observation=observation, reward=last.reward, terminated=last.terminated, truncated=last.truncated,
+        info={"error": "episode_over"},
+    )  # fmt: skip

@@ -1,0 +1,148 @@
+"""The layers that shut in one episode child, in the order that makes each of them hold."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from dataclasses import dataclass
+
+__all__ = [
+    "CHANNEL",
+    "LEVEL",
+    "SETUP_FAILED",
+    "Policy",
+    "adopt_orphans",
+    "children",
+    "die_with_parent",
+    "own_size",
+    "seal_kernel",
+    "shut_in",
+]
+
+CHANNEL = 3
+"""Where a child finds its channel."""
+SETUP_FAILED = 70
+"""Exit status of a child in which a layer could not be put on."""
+
+LEVEL = "D"
+"""Which layers hold: D is rlimits and process separation alone; A will be seccomp and Landlock."""
+
+_NOBODY = 65534
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a child may use.
+
+    Attributes:
+        memory_bytes: address space beyond the zygote's own.
+        cpu_seconds: CPU time of the whole episode; the kernel's backstop behind the host's clock.
+        zygote_bytes: address space of the zygote, measured once before the first fork.
+    """
+
+    memory_bytes: int
+    cpu_seconds: int
+    zygote_bytes: int
+
+
+def own_size() -> int:
+    """Address space of this process in bytes."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123 (pathlib is not otherwise loaded here)
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the one that started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> set[int]:
+    """Process ids of this process's living and unreaped children."""
+    own = os.getpid()
+    with open(f"/proc/{own}/task/{own}/children") as file:  # noqa: PTH123
+        return {int(pid) for pid in file.read().split()}
+
+
+def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> None:
+    """Put every layer on this process, which was just forked from the process `parent`.
+
+    Raises:
+        OSError: a layer could not be put on; the caller must exit with `SETUP_FAILED`.
+    """
+    _keep_only(channel, devnull)
+    os.setsid()
+    _be_first_to_die()
+    _drop_root()
+    _prctl(_PR_SET_DUMPABLE, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise OSError("the zygote died before the child was shut in")
+    _limit(policy)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    seal_kernel()
+
+
+def seal_kernel() -> None:
+    """The place of Landlock and seccomp, the last layers: none is put on yet, and the sandbox reports level D."""
+
+
+def _keep_only(channel: int, devnull: int) -> None:
+    """The channel as descriptor 3, /dev/null as 0 to 2, nothing else."""
+    os.dup2(devnull, 0)
+    os.dup2(devnull, 1)
+    os.dup2(devnull, 2)
+    os.dup2(channel, CHANNEL)
+    os.closerange(CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _be_first_to_die() -> None:
+    """When the machine runs out of memory, an episode dies before the trainer does."""
+    file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(file, b"1000")
+    os.close(file)
+
+
+def _drop_root() -> None:
+    if os.geteuid() != 0:
+        return
+    os.setgroups([])
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+
+
+def _limit(policy: Policy) -> None:
+    limits = {
+        resource.RLIMIT_AS: policy.zygote_bytes + policy.memory_bytes,
+        resource.RLIMIT_CPU: policy.cpu_seconds,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_NOFILE: 16,
+        resource.RLIMIT_STACK: 8 * 1024 * 1024,
+        resource.RLIMIT_MEMLOCK: 0,
+    }
+    for kind, value in limits.items():
+        resource.setrlimit(kind, (value, value))
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}) refused: {os.strerror(number)}")
+
+
+if sys.platform != "linux":
+    raise ImportError(
+        "the local sandbox needs Linux; on another system use the inline backend for catalogue environments"
+    )

@@ -1,0 +1,98 @@
+"""The supervisor: a clean process between trainer and zygotes, which starts zygotes and outlives none of its duties."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from . import lockdown
+
+__all__ = ["BOOT", "FLAGS", "Supervisor", "main"]
+
+FLAGS = ("-S", "-s", "-P", "-B")
+"""Interpreter flags: no site, no user site, no implicit path. Not -I: it would ignore PYTHONHASHSEED, and the
+environment is empty otherwise."""
+
+BOOT = (
+    "import sys; from importlib import util; folder, entry, control, options = sys.argv[1:]; "
+    "spec = util.spec_from_file_location('inside', folder + '/__init__.py', submodule_search_locations=[folder]); "
+    "sys.modules['inside'] = package = util.module_from_spec(spec); spec.loader.exec_module(package); "
+    "import importlib; importlib.import_module('inside.' + entry).main(int(control), options)"
+)
+"""Runs `inside/ENTRY.py` from its folder as the top-level package `inside`, so that no host package is imported."""
+
+
+def main(control: int, options: str) -> None:
+    """Start a zygote for each request on the descriptor `control`; end with all of them once the trainer is gone."""
+    with socket.socket(fileno=control) as channel:
+        Supervisor(channel, options).run()
+
+
+class Supervisor:
+    """The zygotes' parent, and the parent of whatever a dead zygote leaves behind."""
+
+    def __init__(self, control: socket.socket, options: str) -> None:
+        self._control = control
+        self._options = options
+        self._zygotes: set[int] = set()
+        self._wake, wake_write = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake_write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        lockdown.adopt_orphans()
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake, 4096)
+                    self._reap()
+                elif not self._serve():
+                    self._end()
+                    return
+
+    def _serve(self) -> bool:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, 65536, 4, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            return False
+        if not data:
+            return False
+        self._start_zygote(json.loads(data)["hash_seed"], descriptors[0])
+        return True
+
+    def _start_zygote(self, hash_seed: int, control: int) -> None:
+        os.set_inheritable(control, True)
+        folder = str(Path(__file__).parent)
+        command = [sys.executable, *FLAGS, "-c", BOOT, folder, "zygote", str(control), self._options]
+        self._zygotes.add(os.posix_spawn(sys.executable, command, {"PYTHONHASHSEED": str(hash_seed)}))
+        os.close(control)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                self._zygotes.discard(pid)
+        for orphan in lockdown.children() - self._zygotes:
+            os.kill(orphan, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """Kill every zygote, and then what it leaves to this process, until there is nothing left."""
+        while children := lockdown.children():
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-1, 0)

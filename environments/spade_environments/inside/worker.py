@@ -1,0 +1,124 @@
+"""The episode child's loop: one framed JSON request in, one framed JSON reply out, until the host hangs up."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from typing import Any
+
+from . import determinism
+from .contract import ContractError
+from .episode import Episode
+
+__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "serve"]
+
+ERROR_LIMIT = 500
+FRAME_LIMIT = 4 * 1024 * 1024
+
+# Bound early: designed code may replace these names in its own process, and then only harms its own replies.
+_dumps, _loads, _read, _write = json.dumps, json.loads, os.read, os.write
+
+
+def serve(channel: int) -> None:
+    """Answer requests on the descriptor `channel` until it is closed at the other end."""
+    worker = Worker()
+    while True:
+        frame = _receive(channel)
+        if frame is None:
+            return
+        request = _loads(frame)
+        reply = _answer(worker, request)
+        _send(channel, reply, request["nonce"])
+
+
+class Worker:
+    """The one episode of this process."""
+
+    def __init__(self) -> None:
+        self.episode: Episode | None = None
+
+    def load(self, source: str) -> dict[str, Any]:
+        determinism.reseed(0)
+        self.episode = Episode(source)
+        return self.episode.describe()
+
+    def reset(self, seed: int) -> dict[str, Any]:
+        determinism.reseed(seed)
+        return self._loaded().reset(seed)
+
+    def step(self, name: str | None, arguments: dict[str, Any] | None, text: str | None) -> dict[str, Any]:
+        return self._loaded().step(name, arguments, text)
+
+    def solution(self) -> dict[str, Any]:
+        return {"actions": self._loaded().solution()}
+
+    def hidden_values(self) -> dict[str, Any]:
+        return {"values": self._loaded().hidden_values()}
+
+    def _loaded(self) -> Episode:
+        assert self.episode is not None
+        return self.episode
+
+
+def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
+    operation, payload = request["op"], request["payload"]
+    try:
+        return {"nonce": request["nonce"], "ok": getattr(worker, operation)(**payload)}
+    except BaseException as error:  # whatever designed code raises ends here, told by name
+        return {"nonce": request["nonce"], "error": answer_error(error, operation)}
+
+
+def answer_error(error: BaseException, operation: str) -> dict[str, str]:
+    """An exception of designed code as the fault's kind and a text with the line of the source it came from."""
+    loading = operation == "load"
+    if isinstance(error, MemoryError):
+        return {"kind": "memory", "text": "out of memory"}
+    if isinstance(error, SystemExit):
+        return {"kind": "exit", "text": "the environment's code called exit"}
+    if isinstance(error, ContractError):
+        return {"kind": "reject" if loading else "protocol", "text": _told(error)}
+    if loading and isinstance(error, SyntaxError | ImportError):
+        return {"kind": "reject", "text": _told(error)}
+    return {"kind": "env_error", "text": _told(error)}
+
+
+def _told(error: BaseException) -> str:
+    try:
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "environment.py"
+        ]
+        where = f" (line {lines[-1]})" if lines else ""
+        return f"{type(error).__name__}: {error}"[: ERROR_LIMIT - len(where)] + where
+    except BaseException:  # an exception whose own __str__ raises
+        return "an exception that cannot be shown"
+
+
+def _receive(channel: int) -> bytes | None:
+    header = _read_exactly(channel, 4)
+    if header is None:
+        return None
+    size = int.from_bytes(header, "big")
+    if size > FRAME_LIMIT:
+        return None
+    return _read_exactly(channel, size)
+
+
+def _read_exactly(channel: int, size: int) -> bytes | None:
+    data = _read(channel, size)
+    while 0 < len(data) < size:
+        more = _read(channel, size - len(data))
+        if not more:
+            return None
+        data += more
+    return data or None
+
+
+def _send(channel: int, reply: dict[str, Any], nonce: str) -> None:
+    try:
+        frame = _dumps(reply).encode()
+    except BaseException as error:  # a value that is not JSON, or no memory left to write it
+        frame = _dumps({"nonce": nonce, "error": answer_error(error, "reply")}).encode()
+    frame = len(frame).to_bytes(4, "big") + frame
+    while frame:
+        frame = frame[_write(channel, frame) :]

@@ -1,0 +1,100 @@
+"""The inline backend: no isolation, for the catalogue's own environments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from spade_environments.env import EpisodeEnv
+from spade_environments.faults import EnvironmentFault, FaultKind, SandboxFault
+from spade_environments.inside.episode import Episode
+from spade_environments.inside.worker import answer_error
+from spade_environments.sandbox.settings import InlineSandboxSettings
+from spade_environments.spec import EnvironmentSpec
+from spade_environments.wire import Failed, WireError, decode
+
+__all__ = ["InlineSandbox", "UntrustedSourceError"]
+
+R = TypeVar("R")
+
+
+class UntrustedSourceError(ValueError):
+    """A source that is not the catalogue's own was to run without isolation."""
+
+
+class InlineSandbox:
+    """Opens catalogue environments in this process: no limit on time or memory holds, and no clock is replaced."""
+
+    level = "none"
+
+    def __init__(self, settings: InlineSandboxSettings) -> None:
+        self._limits = settings.limits
+
+    async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
+        """Load a catalogue environment; `zygote` makes no difference here.
+
+        Raises:
+            UntrustedSourceError: the spec does not come from the catalogue.
+            EnvironmentFault: the source cannot be loaded.
+        """
+        kind = spec.provenance.get("kind")
+        if kind != "catalogue":
+            raise UntrustedSourceError(
+                f"environment {spec.name!r} has provenance kind {kind!r}; inline runs only 'catalogue': "
+                "use LocalSandboxSettings() for anything else"
+            )
+
+        async def connect() -> _InlineBackend:
+            return _InlineBackend()
+
+        return await EpisodeEnv.open(spec.source, self._limits, connect)
+
+
+class _InlineBackend:
+    """Answers requests with an `Episode` in this process, through the same typed decoding as a child's replies."""
+
+    def __init__(self) -> None:
+        self._episode: Episode | None = None
+        self._fault: SandboxFault | None = None
+        self._phase = "load"
+
+    async def request(self, operation: str, payload: dict[str, Any], reply: type[R]) -> R:
+        if self._fault is not None:
+            raise self._fault
+        self._phase = "solution" if operation == "hidden_values" else operation
+        try:
+            body: dict[str, Any] = {"nonce": "", "ok": self._run(operation, payload)}
+        except Exception as error:  # designed code may raise anything: told by kind, as the child would
+            body = {"nonce": "", "error": answer_error(error, operation)}
+        try:
+            found = decode(json.dumps(body).encode(), "", reply)
+        except WireError as error:
+            raise await self.refuse(str(error)) from error
+        if isinstance(found, Failed):
+            raise self._failed(FaultKind(found.kind), found.text)
+        return found
+
+    def _run(self, operation: str, payload: dict[str, Any]) -> Any:
+        if operation == "load":
+            self._episode = Episode(payload["source"])
+            return self._episode.describe()
+        found = getattr(self._episode, operation)(**payload)
+        return (
+            {"actions": found}
+            if operation == "solution"
+            else {"values": found}
+            if operation == "hidden_values"
+            else found
+        )
+
+    async def refuse(self, detail: str) -> SandboxFault:
+        return self._failed(FaultKind.PROTOCOL, detail)
+
+    async def aclose(self) -> None:
+        self._episode = None
+        if self._fault is None:
+            self._fault = EnvironmentFault(FaultKind.EXIT, "close", "the episode was closed")
+
+    def _failed(self, kind: FaultKind, detail: str) -> SandboxFault:
+        self._fault = EnvironmentFault(kind, self._phase, detail)
+        return self._fault

@@ -1,0 +1,86 @@
+"""The local sandbox: each episode in its own child, forked from a clean zygote on this machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from spade_environments.env import EpisodeEnv
+from spade_environments.faults import EnvironmentFault, FaultKind
+from spade_environments.sandbox.child import Child
+from spade_environments.sandbox.process import Supervisor
+from spade_environments.sandbox.settings import LocalSandboxSettings
+from spade_environments.sandbox.watch import Watch
+from spade_environments.spec import EnvironmentSpec
+
+__all__ = ["LocalSandbox", "open_local"]
+
+
+class LocalSandbox:
+    """Opens episodes; many live at once on one event loop, without a thread."""
+
+    def __init__(self, settings: LocalSandboxSettings, supervisor: Supervisor, level: str) -> None:
+        self._limits = settings.limits
+        self._supervisor = supervisor
+        self._watch = Watch(settings.limits)
+        self._children: set[Child] = set()
+        self.level = level
+
+    async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
+        """A fresh child with the source of `spec` loaded.
+
+        Args:
+            spec: what to load.
+            zygote: 0 or 1, started apart, with hash seeds 0 and 1.
+
+        Raises:
+            EnvironmentFault: the source was refused, or broke a limit while it was loaded.
+            HostFault: the zygote was lost.
+            ValueError: another zygote.
+        """
+        if zygote not in (0, 1):
+            raise ValueError(f"there is no zygote {zygote!r}; use 0 or 1")
+        size = len(spec.source.encode(errors="surrogatepass"))
+        if size > self._limits.source:
+            told = f"the source is {size} bytes; at most {self._limits.source}"
+            raise EnvironmentFault(FaultKind.REJECT, "load", told)
+
+        async def connect() -> Child:
+            return await self._child(zygote)
+
+        return await EpisodeEnv.open(spec.source, self._limits, connect)
+
+    async def _child(self, hash_seed: int) -> Child:
+        child = Child(await self._supervisor.zygote(hash_seed), self._limits, self._watch)
+        try:
+            await child.start()
+        except BaseException:
+            await child.aclose()
+            raise
+        return child
+
+    def close(self) -> None:
+        """Stop watching; the supervisor ends the children."""
+        self._watch.close()
+
+
+@asynccontextmanager
+async def open_local(settings: LocalSandboxSettings) -> AsyncIterator[LocalSandbox]:
+    """Start a supervisor and its first zygote; end every process on the way out."""
+    limits = settings.limits
+    options = {
+        "extra_modules": list(settings.extra_modules),
+        "memory_bytes": limits.memory,
+        "cpu_seconds": math.ceil(limits.episode_cpu) + 1,
+    }
+    supervisor = Supervisor(options)
+    try:
+        level = (await supervisor.zygote(0)).level
+        sandbox = LocalSandbox(settings, supervisor, level)
+        try:
+            yield sandbox
+        finally:
+            sandbox.close()
+    finally:
+        await supervisor.aclose()

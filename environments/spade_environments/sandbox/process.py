@@ -1,0 +1,232 @@
+"""The host's side of supervisor and zygotes: starting them, asking for children, hearing of their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spade_environments.faults import FaultKind, HostFault
+from spade_environments.inside.supervisor import BOOT, FLAGS
+
+__all__ = ["Ended", "Process", "Supervisor", "Zygote"]
+
+_INSIDE = Path(__file__).resolve().parent.parent / "inside"
+_READY_TIMEOUT = 60.0
+
+
+class Ended(NamedTuple):
+    """How a child ended: exit status (negative: the signal), CPU seconds, peak resident bytes; code None: not known."""
+
+    code: int | None
+    cpu: float = 0.0
+    rss: int = 0
+
+
+class Process:
+    """A child as its zygote reports it."""
+
+    __slots__ = ("ended", "failure", "forked", "pid")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.pid: int | None = None
+        self.failure: str | None = None
+        self.forked = asyncio.Event()
+        self.ended: asyncio.Future[Ended] = loop.create_future()
+
+
+class Supervisor:
+    """One supervisor process, a fresh interpreter with an empty environment, and its zygotes by hash seed."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = json.dumps(options)
+        self._zygotes: dict[int, Zygote] = {}
+        self._starting = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    async def zygote(self, hash_seed: int) -> Zygote:
+        """The living zygote of a hash seed; one that was lost is started again.
+
+        Raises:
+            HostFault: it did not come up.
+        """
+        found = self._zygotes.get(hash_seed)
+        if found is not None and found.alive:
+            return found
+        async with self._starting:
+            found = self._zygotes.get(hash_seed)
+            if found is None or not found.alive:
+                found = self._zygotes[hash_seed] = await self._start(hash_seed)
+        return found
+
+    async def _start(self, hash_seed: int) -> Zygote:
+        ours, theirs = _control_pair()
+        with theirs:
+            try:
+                self._ask(hash_seed, theirs)
+            except OSError as error:
+                ours.close()
+                raise HostFault(FaultKind.HOST_FAULT, "load", f"the supervisor cannot be started: {error}") from error
+        zygote = Zygote(ours)
+        try:
+            await asyncio.wait_for(asyncio.shield(zygote.ready), _READY_TIMEOUT)
+        except (TimeoutError, ConnectionError) as error:
+            zygote.close()
+            raise HostFault(FaultKind.HOST_FAULT, "load", f"zygote {hash_seed} did not come up: {error}") from error
+        return zygote
+
+    def _ask(self, hash_seed: int, descriptor: socket.socket) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._spawn()
+        assert self._control is not None
+        socket.send_fds(self._control, [json.dumps({"hash_seed": hash_seed}).encode()], [descriptor.fileno()])
+
+    def _spawn(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        self._control, theirs = _control_pair()
+        with theirs:
+            command = [
+                sys.executable,
+                *FLAGS,
+                "-c",
+                BOOT,
+                str(_INSIDE),
+                "supervisor",
+                str(theirs.fileno()),
+                self._options,
+            ]
+            self._process = subprocess.Popen(
+                command, env={"PYTHONHASHSEED": "0"}, cwd="/", close_fds=True, pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    async def aclose(self) -> None:
+        """End the supervisor, and with it every zygote and child."""
+        for zygote in self._zygotes.values():
+            zygote.close()
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+
+
+class Zygote:
+    """The control channel of one zygote: requests out, events of its children in."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._control = control
+        self._outbox: deque[tuple[bytes, socket.socket | None]] = deque()
+        self._processes: dict[int, Process] = {}
+        self._next = 0
+        self.alive = True
+        self.level = "D"
+        self.ready: asyncio.Future[None] = self._loop.create_future()
+        control.setblocking(False)
+        self._loop.add_reader(control.fileno(), self._read)
+
+    def fork(self, channel: socket.socket) -> tuple[int, Process]:
+        """Ask for a child that holds `channel`; `channel` is closed here once it was sent."""
+        episode, self._next = self._next, self._next + 1
+        process = self._processes[episode] = Process()
+        self._post({"op": "fork", "episode": episode}, channel)
+        return episode, process
+
+    def kill(self, episode: int) -> None:
+        """SIGKILL; the end is told through the process's `ended`."""
+        if self.alive and episode in self._processes:
+            self._post({"op": "kill", "episode": episode})
+
+    def close(self) -> None:
+        """Hang up; the zygote kills its children and ends."""
+        if not self.alive:
+            return
+        self.alive = False
+        descriptor = self._control.fileno()
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
+        self._control.close()
+        for _, channel in self._outbox:
+            if channel is not None:
+                channel.close()
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionError("the zygote was lost"))
+            self.ready.exception()
+        for process in self._processes.values():
+            _end(process, Ended(None))
+        self._processes.clear()
+
+    def _post(self, request: dict[str, Any], channel: socket.socket | None = None) -> None:
+        self._outbox.append((json.dumps(request).encode(), channel))
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._outbox and self.alive:
+            data, channel = self._outbox[0]
+            try:
+                if channel is None:
+                    self._control.send(data)
+                else:
+                    socket.send_fds(self._control, [data], [channel.fileno()])
+            except BlockingIOError:
+                self._loop.add_writer(self._control.fileno(), self._flush)
+                return
+            except OSError:
+                self.close()
+                return
+            self._outbox.popleft()
+            if channel is not None:
+                channel.close()
+        if self.alive:
+            self._loop.remove_writer(self._control.fileno())
+
+    def _read(self) -> None:
+        while self.alive:
+            try:
+                data = self._control.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            self._take(json.loads(data))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "ready":
+            self.level = event["level"]
+            self.ready.set_result(None)
+            return
+        process = self._processes.get(event["episode"])
+        if process is None:
+            return
+        if event["event"] == "forked":
+            process.pid = event["pid"]
+            process.forked.set()
+        elif event["event"] == "failed":
+            process.failure = event["detail"]
+            del self._processes[event["episode"]]
+            _end(process, Ended(None))
+        else:
+            del self._processes[event["episode"]]
+            _end(process, Ended(event["code"], event["cpu"], event["rss"]))
+
+
+def _end(process: Process, ended: Ended) -> None:
+    process.forked.set()
+    with contextlib.suppress(asyncio.InvalidStateError):
+        process.ended.set_result(ended)
+
+
+def _control_pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,0 +1,36 @@
+"""Settings of the sandbox: which backend, under which limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from spade_environments.limits import Limits
+
+__all__ = ["InlineSandboxSettings", "LocalSandboxSettings", "SandboxSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSandboxSettings:
+    """One forked child for each episode, on this machine.
+
+    Attributes:
+        extra_modules: modules that designed source may import beyond the allow-list.
+        allow_degraded: whether training may go on at level C or D.
+    """
+
+    type: Literal["local"] = "local"
+    limits: Limits = field(default_factory=Limits)
+    extra_modules: tuple[str, ...] = ()
+    allow_degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineSandboxSettings:
+    """No isolation at all: the environment runs in this process. Catalogue environments only."""
+
+    type: Literal["inline"] = "inline"
+    limits: Limits = field(default_factory=Limits)
+
+
+SandboxSettings = LocalSandboxSettings | InlineSandboxSettings
