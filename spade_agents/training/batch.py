@@ -1,0 +1,146 @@
+"""Training samples into micro-batches: sorted by length, padded right, cut by a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from spade_agents.training.config import Normalisation
+from spade_agents.training.forward import Tokens
+from spade_agents.trajectory import TrainingSample
+
+__all__ = ["MicroBatch", "collate", "kept_samples", "micro_batches", "partition", "trained_tokens"]
+
+
+class Masked(Protocol):
+    """Tokens and which of them are trained on."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def mask(self) -> tuple[bool, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """What one forward and backward pass takes; all but `tokens` and `samples` of shape (N,), N trained tokens.
+
+    Attributes:
+        tokens: see `Tokens`.
+        rollout: log-probabilities under the weights that sampled.
+        advantages: of the token's sample.
+        weights: the token's share of the loss; over all micro-batches of an optimiser step they sum to 1.
+        samples: where the rows stand in the sequence they came from.
+    """
+
+    tokens: Tokens
+    rollout: Tensor
+    advantages: Tensor
+    weights: Tensor
+    samples: tuple[int, ...]
+
+
+def trained_tokens(sample: Masked) -> list[int]:
+    """Where the trained tokens of a sample stand.
+
+    Raises:
+        ValueError: mask and tokens differ in length, or the first token, which nothing predicts, is to be trained.
+    """
+    if len(sample.mask) != len(sample.token_ids):
+        raise ValueError(f"found {len(sample.mask)} mask values for {len(sample.token_ids)} tokens; give one for each")
+    trained = [place for place, chosen in enumerate(sample.mask) if chosen]
+    if trained and trained[0] == 0:
+        raise ValueError("the first token is marked as trained, but nothing comes before it: put a prompt there")
+    return trained
+
+
+def kept_samples(samples: Sequence[TrainingSample]) -> list[TrainingSample]:
+    """The samples that carry a policy gradient: advantage not 0, and something sampled."""
+    return [sample for sample in samples if sample.advantage != 0.0 and any(sample.mask)]
+
+
+def partition(lengths: Sequence[int], *, token_budget: int) -> list[list[int]]:
+    """Indices grouped so that rows · longest ≤ budget, longest first; a longer row than the budget stands alone."""
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    groups: list[list[int]] = []
+    for index in order:
+        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= token_budget:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups
+
+
+def collate(samples: Sequence[Masked], temperatures: Sequence[float] | None = None) -> Tokens:
+    """Rows padded right with token 0, each cut after its last trained token, whose own input nothing needs."""
+    places = [trained_tokens(sample) for sample in samples]
+    width = max((row[-1] for row in places if row), default=1)
+    input_ids = torch.zeros(len(samples), width, dtype=torch.long)
+    positions: list[int] = []
+    targets: list[int] = []
+    heats: list[float] = []
+    for row, (sample, trained) in enumerate(zip(samples, places, strict=True)):
+        length = trained[-1] if trained else 0
+        input_ids[row, :length] = torch.tensor(sample.token_ids[:length], dtype=torch.long)
+        positions += [row * width + place - 1 for place in trained]
+        targets += [sample.token_ids[place] for place in trained]
+        heats += [temperatures[row] if temperatures else 1.0] * len(trained)
+    return Tokens(input_ids, torch.tensor(positions), torch.tensor(targets), torch.tensor(heats))
+
+
+def micro_batches(
+    samples: Sequence[TrainingSample], *, token_budget: int, normalisation: Normalisation
+) -> list[MicroBatch]:
+    """All samples of one optimiser step as micro-batches whose losses sum to the step's loss.
+
+    Args:
+        samples: kept ones, each with at least one trained token.
+        token_budget: padded tokens a micro-batch may hold.
+        normalisation: `sample_mean` weighs a token by 1/(its sample's tokens · samples), which inside a group is the
+            1/G of arXiv 2608.19197 eq. 2; `token_mean` by 1/(all tokens).
+
+    Raises:
+        ValueError: a sample of temperature 0, or whose log-probabilities do not match its tokens.
+    """
+    counts = [len(trained_tokens(sample)) for sample in samples]
+    for sample in samples:
+        _check(sample)
+    total = sum(counts)
+    per_token = [
+        1.0 / (count * len(samples)) if normalisation is Normalisation.SAMPLE_MEAN else 1.0 / total for count in counts
+    ]
+    lengths = [trained_tokens(sample)[-1] for sample in samples]
+    return [_micro_batch(samples, per_token, group) for group in partition(lengths, token_budget=token_budget)]
+
+
+def _micro_batch(samples: Sequence[TrainingSample], per_token: Sequence[float], group: Sequence[int]) -> MicroBatch:
+    rollout: list[float] = []
+    advantages: list[float] = []
+    weights: list[float] = []
+    for index in group:
+        sample = samples[index]
+        trained = trained_tokens(sample)
+        rollout += [sample.logprobs[place] for place in trained]
+        advantages += [sample.advantage] * len(trained)
+        weights += [per_token[index]] * len(trained)
+    return MicroBatch(
+        tokens=collate([samples[index] for index in group], [samples[index].temperature for index in group]),
+        rollout=torch.tensor(rollout),
+        advantages=torch.tensor(advantages),
+        weights=torch.tensor(weights),
+        samples=tuple(group),
+    )
+
+
+def _check(sample: TrainingSample) -> None:
+    if sample.temperature <= 0:
+        raise ValueError(f"found a sample drawn at temperature {sample.temperature}; train on sampled tokens (above 0)")
+    if len(sample.logprobs) != len(sample.token_ids):
+        raise ValueError(
+            f"found {len(sample.logprobs)} log-probabilities for {len(sample.token_ids)} tokens; give one for each"
+        )

@@ -1,0 +1,47 @@
+"""The trainer's attention equals the library's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from spade_agents.training.attention import ATTENTION_NAME, LONGEST, causal_attention, use_causal_attention
+from tests.agents.training.toy import toy_llama
+
+
+def tensors(length: int, heads: int = 4, shared: int = 2, dtype=torch.float64):
+    torch.manual_seed(length)
+    shapes = ((2, heads, length, 8), (2, heads // shared, length, 8), (2, heads // shared, length, 8))
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
+def test_chunked_attention_and_its_gradients_equal_the_librarys(length):
+    query, key, value = tensors(length)
+    grad = torch.randn_like(query)
+    ours = causal_attention(query, key, value, scaling=0.3)
+    theirs = scaled_dot_product_attention(query, key, value, is_causal=True, scale=0.3, enable_gqa=True)
+    torch.testing.assert_close(ours, theirs)
+    for a, b in zip(
+        torch.autograd.grad(ours, (query, key, value), grad),
+        torch.autograd.grad(theirs, (query, key, value), grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_rows_too_long_for_kept_probabilities_go_to_the_fused_kernel():
+    query, key, value = tensors(LONGEST + 1, dtype=torch.float32)
+    ours = causal_attention(query, key, value, scaling=0.3)
+    theirs = scaled_dot_product_attention(query, key, value, is_causal=True, scale=0.3, enable_gqa=True)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_a_model_with_a_sliding_window_keeps_its_own_attention():
+    model = toy_llama()
+    model.config.layer_types = ["sliding_attention", "full_attention"]
+    assert not use_causal_attention(model)
+    model.config.layer_types = None
+    assert use_causal_attention(model)
+    assert model.config._attn_implementation == ATTENTION_NAME
