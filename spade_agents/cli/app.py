@@ -1,0 +1,60 @@
+"""The `spade` program: its commands, and the boundary where errors become one message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from spade_agents.cli import doctor, env, report
+from spade_agents.cli.failures import described
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="spade",
+    help="One language model writes its own training environments and learns from them.",
+    epilog="Exit codes: 0 ok, 1 a check failed, 2 wrong usage, 3 not decidable. Start with: spade demo --quick",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("report", epilog="Example: spade report runs/demo")(report.report)
+app.add_typer(env.app, name="env")
+app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("spade-agents"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """One language model writes its own training environments and learns from them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `spade`; always ends by `SystemExit` with one of the documented exit codes.
+
+    An error that the library defines is printed to stderr as one message; any other passes with its traceback, because
+    it is a fault of this program and the traceback is what its developers need.
+    """
+    try:
+        app(args=arguments, prog_name="spade")
+    except Exception as error:
+        failure = described(error)
+        if failure is None:
+            raise
+        typer.echo(f"spade: {failure.message}", err=True)
+        sys.exit(failure.exit_code)

@@ -1,0 +1,38 @@
+"""Which errors the command line tells in one message, and with which exit code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spade_agents.errors import SpadeError
+from spade_environments import EnvironmentFault, HostFault, SpecError
+
+__all__ = ["FAILED", "OK", "UNDECIDED", "USAGE", "Failure", "described", "worst"]
+
+OK, FAILED, USAGE, UNDECIDED = 0, 1, 2, 3
+
+
+class Failure(NamedTuple):
+    """What a person reads on stderr, and what a script reads."""
+
+    message: str
+    exit_code: int
+
+
+def described(error: Exception) -> Failure | None:
+    """The message and exit code of an error of ours; `None` for one that is a fault in the program."""
+    if isinstance(error, SpadeError):
+        return Failure(str(error), error.exit_code)
+    if isinstance(error, SpecError):
+        return Failure(str(error), USAGE)
+    if isinstance(error, EnvironmentFault):
+        advice = "the environment is at fault; `spade env certify` tells which gate it fails"
+        return Failure(f"{error} ({advice})", FAILED)
+    if isinstance(error, HostFault):
+        return Failure(f"{error} (the machine is at fault, not the environment; `spade doctor` tells more)", UNDECIDED)
+    return None
+
+
+def worst(codes: list[int]) -> int:
+    """The exit code of several checks: a failed one before an undecided one before success."""
+    return next((code for code in (USAGE, FAILED, UNDECIDED) if code in codes), OK)

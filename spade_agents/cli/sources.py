@@ -1,0 +1,75 @@
+"""What a command line names as an environment: a catalogue name, a file, or a folder of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from spade_agents.errors import UsageError
+from spade_environments import EnvironmentSpec, SpecError
+from spade_environments.loader import load_spec
+from spade_environments.registry import find
+
+__all__ = ["NamedSpec", "one_spec", "specs_at"]
+
+_POOLED_SOURCE = "environment.py"
+_POOLED_SPEC = "spec.json"
+
+
+class NamedSpec(NamedTuple):
+    """A spec, and where a person finds it."""
+
+    label: str
+    spec: EnvironmentSpec
+    path: Path | None
+
+
+def one_spec(target: str) -> NamedSpec:
+    """The one environment that `target` names.
+
+    Raises:
+        UsageError: a folder that holds several or none.
+        SpecError: nothing of that name, or a file that cannot be read.
+    """
+    found = specs_at(target)
+    if len(found) != 1:
+        raise UsageError(f"{target} holds {len(found)} environments; name one of them: {found[0].label}, …")
+    return found[0]
+
+
+def specs_at(target: str) -> list[NamedSpec]:
+    """Every environment under `target`, by path.
+
+    Raises:
+        UsageError: a folder without an environment in it.
+        SpecError: nothing of that name, or a file that cannot be read.
+    """
+    path = Path(target)
+    if not path.is_dir():
+        spec = find(target)
+        return [NamedSpec(target, spec, path if path.exists() else None)]
+    found = [
+        NamedSpec(str(source), _read(source), source) for source in sorted(path.rglob("*.py")) if _has_spec(source)
+    ]
+    if not found:
+        raise UsageError(f"{path} holds no environment: wanted NAME.py with NAME.spec.json beside it, or a run's pool")
+    return found
+
+
+def _has_spec(source: Path) -> bool:
+    return source.with_suffix(".spec.json").exists() or _pooled_spec(source) is not None
+
+
+def _read(source: Path) -> EnvironmentSpec:
+    pooled = _pooled_spec(source)
+    if pooled is None:
+        return load_spec(source)
+    try:
+        return EnvironmentSpec.from_json(pooled.read_text(encoding="utf-8"), source=source.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{source} cannot be read: {error}") from error
+
+
+def _pooled_spec(source: Path) -> Path | None:
+    beside = source.with_name(_POOLED_SPEC)
+    return beside if source.name == _POOLED_SOURCE and beside.exists() else None
