@@ -1,0 +1,82 @@
+"""What the commands that run self-play share: a free place for a run, and the summary at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from spade_agents.report import Estimate, Evaluation
+    from spade_agents.selfplay import RunResult
+
+__all__ = ["STOPPED", "conclude", "free_folder"]
+
+STOPPED = 130
+"""Exit code of a run that Ctrl-C stopped, as shells have it."""
+
+
+def free_folder(name: str) -> Path:
+    """`runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3` … that does not exist."""
+    first = Path("runs") / name
+    return next(path for n in count(1) if not (path := first if n == 1 else Path(f"{first}-{n}")).exists())
+
+
+def conclude(result: RunResult, *, as_json: bool) -> None:
+    """Write the report and tell what the run brought; ends the command where the run was stopped."""
+    from spade_agents.selfplay.reporting import evaluation_of, write_report
+
+    report = write_report(result.path)
+    evaluations = [evaluation_of(row) for row in result.evaluations]
+    designs = [row["design"] for row in result.rows if "design" in row]
+    if as_json:
+        typer.echo(json.dumps(_for_a_program(result, report, designs), indent=2))
+    else:
+        typer.echo("\n".join([*held_out_lines(evaluations), *_certified_line(designs), f"report: {report}"]))
+    if not result.finished:
+        raise typer.Exit(STOPPED)
+
+
+def held_out_lines(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Solve rate before and after, of every held-out part, with 95 % intervals."""
+    if not evaluations:
+        return []
+    first, last = evaluations[0], evaluations[-1]
+    lines = ["held-out solve rate (95 % interval)"]
+    for name, after in last.parts.items():
+        before = first.parts.get(name)
+        missing = f", {after.missing} missing" if after.missing else ""
+        if before is None or len(evaluations) == 1:
+            lines.append(f"  {name}: {_told(after)}, {after.count} plays{missing}")
+        else:
+            change = f"{after.value - before.value:+.3f}"
+            lines.append(f"  {name}: {_told(before)} -> {_told(after)}  {change}, {after.count} plays{missing}")
+    return lines
+
+
+def _certified_line(designs: Sequence[dict[str, Any]]) -> list[str]:
+    attempts = sum(design["attempts"] for design in designs)
+    if not attempts:
+        return []
+    certified = sum(round((design["certified_share"] or 0.0) * design["attempts"]) for design in designs)
+    return [f"certified share: {certified / attempts:.2f} of {attempts} design attempts"]
+
+
+def _told(estimate: Estimate) -> str:
+    interval = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f}{interval}"
+
+
+def _for_a_program(result: RunResult, report: Path, designs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "run": str(result.path),
+        "finished": result.finished,
+        "rollouts": result.rollouts,
+        "report": str(report),
+        "evaluations": [{"rollout": row["rollout"], "parts": row["parts"]} for row in result.evaluations],
+        "attempts": sum(design["attempts"] for design in designs),
+    }

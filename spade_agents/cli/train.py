@@ -1,0 +1,71 @@
+"""`spade train`: run self-play from a configuration, or go on with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from spade_agents.selfplay import RunSettings
+
+__all__ = ["train"]
+
+
+def train(
+    config: Annotated[str | None, typer.Argument(metavar="[CONFIG]", help="A .toml file, or a shipped name.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, such as run.seed=1.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory to make; runs/NAME by default.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with this run instead.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings; run nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """Run self-play from a configuration, or go on with a run.
+
+    Ctrl-C stops after the rollout in hand; --resume goes on from there, to the same next batch. An unknown setting is
+    an error, and nothing is written before all settings are read.
+
+    Exit code: 0 finished, 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
+    """
+    from spade_agents.cli.runs import conclude
+    from spade_agents.errors import UsageError
+    from spade_agents.selfplay import resume as go_on
+    from spade_agents.selfplay import train as start
+    from spade_agents.telemetry import open_progress
+
+    if resume is not None:
+        if config is not None or overrides or out is not None or dry_run:
+            raise UsageError("--resume goes on with a run under its own settings; give it nothing else but --json")
+        with open_progress() as progress:
+            result = go_on(resume, progress=progress)
+        conclude(result, as_json=as_json)
+        return
+    settings = _settings(config, overrides or [])
+    if dry_run:
+        typer.echo(_shown(settings, as_json=as_json))
+        return
+    with open_progress() as progress:
+        result = start(settings, out=out or Path("runs") / settings.run.name, progress=progress)
+    conclude(result, as_json=as_json)
+
+
+def _settings(config: str | None, overrides: list[str]) -> RunSettings:
+    from spade_agents.cli.configurations import configuration_path
+    from spade_agents.errors import UsageError
+    from spade_agents.selfplay import RunSettings
+    from spade_agents.settings import load_settings
+
+    if config is None:
+        raise UsageError(
+            "give a configuration (spade train CONFIG [KEY=VALUE]...) or a run to go on with (--resume RUN)"
+        )
+    return load_settings(RunSettings, configuration_path(config), overrides)
+
+
+def _shown(settings: RunSettings, *, as_json: bool) -> str:
+    from spade_agents.settings import to_toml
+
+    return settings.model_dump_json(indent=2) if as_json else to_toml(settings).rstrip()

@@ -1,0 +1,176 @@
+"""From a run directory to its report: reads what the run left, and writes `report.html` beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spade_agents.designer.summary import summarise
+from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
+from spade_agents.report import EnvironmentEntry, Estimate, Evaluation, ReportData, RolloutRow, render_report
+from spade_agents.selfplay.pool import Pool
+from spade_agents.selfplay.run_directory import RunDirectory, write_whole
+from spade_agents.selfplay.transcripts import featured
+from spade_agents.statistics import mean_interval, wilson_interval
+from spade_environments import EnvironmentSpec
+from spade_environments.certificate import fingerprint
+
+__all__ = ["evaluation_of", "report_data", "write_report"]
+
+_FEATURED = 5
+_RECENT = 64
+
+Row = Mapping[str, Any]
+
+
+def write_report(run: Path) -> Path:
+    """Write `report.html` of a run, finished or not, and return its path.
+
+    Raises:
+        UsageError: `run` holds no run, or its pool cannot be read.
+    """
+    path = run / "report.html"
+    write_whole(path, render_report(report_data(RunDirectory.open(run))).encode())
+    return path
+
+
+def report_data(directory: RunDirectory) -> ReportData:
+    """What a run has to show; whatever it has not, the page says so."""
+    rows = directory.metrics.rows()
+    pool = Pool(directory.environments)
+    ids = pool.ids() if (pool.path / "pool.json").exists() else ()
+    specs = {identity: pool.spec(identity) for identity in ids}
+    entries = tuple(_entry(pool, spec) for spec in specs.values())
+    return ReportData(
+        title=directory.settings.run.name,
+        facts=_facts(directory),
+        evaluations=tuple(evaluation_of(row) for row in rows if row["kind"] == "evaluation"),
+        rollouts=tuple(_rollout(row, pool, specs) for row in rows if row["kind"] == "rollout"),
+        environments=entries,
+        featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
+        alarms=_alarms(list(specs.values())[-_RECENT:]),
+        configuration=(directory.path / "config.toml").read_text(encoding="utf-8"),
+    )
+
+
+def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
+    settings = directory.settings
+    manifest = json.loads((directory.path / "manifest.json").read_text(encoding="utf-8"))
+    commit = manifest.get("git_commit")
+    facts = {
+        "model": settings.model.start,
+        "seed": str(settings.run.seed),
+        "rollouts": str(settings.run.rollouts),
+        "set": f"{settings.selfplay.environments} environments × {settings.selfplay.plays} plays",
+        "sandbox": str(manifest.get("sandbox_level", "unknown")),
+        "started": str(manifest.get("started", "unknown")).replace("T", " ")[:16],
+        "commit": commit[:10] if isinstance(commit, str) else "",
+    }
+    return tuple((name, value) for name, value in facts.items() if value)
+
+
+def evaluation_of(row: Row) -> Evaluation:
+    """The held-out estimates of a metrics row of kind `evaluation`; a part without a valid play is left out."""
+    parts = {}
+    for name, part in row["parts"].items():
+        rate = part.get("rate", part.get("win_rate"))
+        if rate is not None:
+            parts[name] = Estimate(
+                value=rate, low=part["low"], high=part["high"], count=part["plays"], missing=part.get("missing", 0)
+            )
+    return Evaluation(rollout=row["rollout"], parts=parts)
+
+
+def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> RolloutRow:
+    design, regret, train = row.get("design", {}), row.get("regret", {}), row.get("train", {})
+    rollout = row["rollout"]
+    played = _played_at(pool, specs, rollout)
+    made = [spec.source for spec in specs.values() if spec.provenance.get("rollout") == rollout]
+    programs = design.get("programs", 0)
+    return RolloutRow(
+        rollout=rollout,
+        certified=_share(design.get("certified_share"), _decided(design)),
+        regret_raw=_mean(played["regret"], regret.get("raw")),
+        regret_floored=_mean([max(value, 0.0) for value in played["regret"]], regret.get("floored")),
+        win_rate=_mean(played["unhinted"], row["play"].get("win_rate")),
+        hinted_win_rate=_mean(played["hinted"], regret.get("hinted")),
+        learnable=_share(row["play"].get("learnable_share"), row["play"].get("environments", 0)),
+        distinct=design["distinct"] / programs if programs else None,
+        vendi=vendi_score(tfidf_similarity(made)) / len(made) if len(made) > 1 else None,
+        rejected_by=design.get("gates", {}),
+        regimes={name: round(share * regret["environments"]) for name, share in regret.get("regimes", {}).items()},
+        losses={role: train[key] for role, key in _LOSSES.items() if isinstance(train.get(key), int | float)},
+    )
+
+
+_LOSSES = {"all samples": "loss", "agent": "agent_loss", "designer": "designer_loss", "replay": "replay_loss"}
+
+
+def _decided(design: Row) -> int:
+    return sum(count for verdict, count in design.get("verdicts", {}).items() if verdict != "undecided")
+
+
+def _share(share: float | None, count: int) -> Estimate | None:
+    """A share of `count` independent attempts with its Wilson interval."""
+    if share is None or not count:
+        return None
+    low, high = wilson_interval(round(share * count), count)
+    return Estimate(value=share, low=low, high=high, count=count)
+
+
+def _mean(values: Sequence[float], told: float | None) -> Estimate | None:
+    """The mean that the run logged, with an interval over environments where there are at least two of them."""
+    if told is None:
+        return None
+    if len(values) < 2:
+        return Estimate(value=told, count=len(values))
+    low, high = mean_interval(values)
+    return Estimate(value=told, low=low, high=high, count=len(values))
+
+
+def _played_at(pool: Pool, specs: Mapping[str, EnvironmentSpec], rollout: int) -> dict[str, list[float]]:
+    """Of every environment played at a rollout: mean returns of both arms and regret, where it has them."""
+    found: dict[str, list[float]] = {"unhinted": [], "hinted": [], "regret": []}
+    for identity in specs:
+        for outcome in pool.outcomes(identity):
+            if outcome.rollout == rollout:
+                for arm, returns in (("unhinted", outcome.unhinted), ("hinted", outcome.hinted)):
+                    valid = [value for value in returns if value is not None]
+                    found[arm] += [sum(valid) / len(valid)] if valid else []
+                found["regret"] += [] if outcome.regret is None else [outcome.regret]
+    return found
+
+
+def _entry(pool: Pool, spec: EnvironmentSpec) -> EnvironmentEntry:
+    outcomes, certificate = pool.outcomes(spec.id), pool.certificate(spec.id)
+    last = outcomes[-1] if outcomes else None
+    with_regret = next((outcome for outcome in outcomes if outcome.regret is not None), None)
+    return EnvironmentEntry(
+        id=spec.id,
+        name=spec.name,
+        skill=spec.skill.value,
+        domain=spec.domain,
+        rollout=int(spec.provenance.get("rollout", outcomes[0].rollout if outcomes else 0)),
+        win_rate=last.win_rate if last else None,
+        regret=with_regret.regret if with_regret else None,
+        regime=with_regret.regime if with_regret else "",
+        fault=last.fault if last else "",
+        gold_steps=certificate.gold_lengths if certificate else (),
+    )
+
+
+def _chosen(entries: Iterable[EnvironmentEntry]) -> tuple[EnvironmentEntry, ...]:
+    """The highest regret first, then the lowest, then of each regime one, newest first."""
+    played = [entry for entry in entries if entry.regret is not None and not entry.fault]
+    by_regret = sorted(played, key=lambda entry: (-(entry.regret or 0.0), -entry.rollout))
+    newest = {entry.regime: entry for entry in sorted(played, key=lambda entry: entry.rollout)}
+    wanted = [*by_regret[:2], *by_regret[-1:], *newest.values()]
+    return tuple({entry.id: entry for entry in wanted}.values())[:_FEATURED]
+
+
+def _alarms(specs: Sequence[EnvironmentSpec]) -> tuple[str, ...]:
+    sources = [spec.source for spec in specs]
+    families = [summarise(source) for source in sources]
+    return collapse_alarm(measure(sources, [fingerprint(source) for source in sources], families))
