@@ -20,6 +20,81 @@ from spade_environments import (
 )
 from spade_environments.inside.episode import Episode
 
+DESK = '''from spade_environments import Call, Goal, ToolEnv, ToolError, tool
+
+
+class OrderDesk(ToolEnv):
+    """Read an order and cancel another one."""
+
+    max_turns = 8
+
+    def setup(self):
+        self.ids = [f"A{n:03d}" for n in self.rng.sample(range(1000), 4)]
+        self.state = {i: {"total": self.rng.randint(100, 999), "status": "open"} for i in self.ids}
+
+    @tool
+    def get_order(self, order_id: str) -> dict:
+        """Read one order."""
+        if order_id not in self.state:
+            raise ToolError(f"no order {order_id}")
+        return self.state[order_id]
+
+    @tool
+    def cancel_order(self, order_id: str) -> str:
+        """Cancel an open order."""
+        if order_id not in self.state:
+            raise ToolError(f"no order {order_id}")
+        self.state[order_id]["status"] = "cancelled"
+        return "cancelled"
+
+    def goals(self):
+        first, second, third = self.ids[:3]
+        return [
+            Goal("replied", f"What is the total of order {first}?", value=self.state[first]["total"]),
+            Goal("called", f"Have a look at {second}.", lambda state, calls, reply: any(
+                call.name == "get_order" and call.arguments["order_id"] == second for call in calls)),
+            Goal("asked", "Cancel another one."),
+            Goal("state", f"I mean {third}.", lambda state, calls, reply: state[third]["status"] == "cancelled"),
+        ]
+
+    def solution(self):
+        first, second, third = self.ids[:3]
+        return [
+            [Call("get_order", order_id=first), str(self.state[first]["total"])],
+            [Call("get_order", order_id=second)],
+            ["Which one?"],
+            [Call("cancel_order", order_id=third)],
+        ]
+'''
+
+DIAL = '''from spade_environments import TextEnv
+
+
+class LockDial(TextEnv):
+    """Open a dial lock; after each turn it says higher or lower."""
+
+    max_turns = 10
+    hidden = ("secret",)
+    observability = "partial"
+
+    def reset(self, seed):
+        self.secret = self.rng.randrange(100)
+        self.turns = 0
+        return "Open the lock: say a number from 0 to 99.", {}
+
+    def step(self, action):
+        self.turns += 1
+        word = action.strip()
+        if not word.isdigit():
+            return "Say a number.", 0.0, False, False, {}
+        if int(word) == self.secret:
+            return "It opens.", 1.0, True, False, {}
+        return "Higher." if int(word) < self.secret else "Lower.", 0.0, False, False, {}
+
+    def solution(self):
+        return ["50", str(self.secret)] if self.secret != 50 else ["50"]
+'''
+
 
 @dataclass
 class Description:
@@ -148,3 +223,15 @@ def make_spec():
         return EnvironmentSpec(name="example", source=source, skill=skill, provenance={"kind": kind})
 
     return make
+
+
+@pytest.fixture
+def desk():
+    """Source of a sound ToolEnv with four goals."""
+    return DESK
+
+
+@pytest.fixture
+def dial():
+    """Source of a sound TextEnv, partially observed."""
+    return DIAL

@@ -1,0 +1,170 @@
+"""What the certifier makes of faults of its own, of imports, and of settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from spade_environments import EnvironmentFault, FaultKind, HostFault
+from spade_environments.certificate import (
+    Certificate,
+    CertificateError,
+    CertificateSettings,
+    Gate,
+    GateStatus,
+    NoveltyIndex,
+    Verdict,
+    certificate_path,
+    certify,
+    certify_many,
+    read_certificate,
+    write_certificate,
+)
+from spade_environments.certificate.certify import GATES
+
+FEW = CertificateSettings(seeds=3)
+
+
+@pytest.mark.parametrize("error", [HostFault(FaultKind.HOST_FAULT, "step", "lost"), OSError("broken"), KeyError("x")])
+@pytest.mark.parametrize("base", ["desk", "dial"])
+async def test_a_fault_of_ours_at_any_moment_is_undecided(base, error, make_sandbox, make_spec, request):
+    spec = make_spec(request.getfixturevalue(base))
+    sound = make_sandbox()
+    assert (await certify(spec, sound, settings=FEW)).admitted
+    seen = set()
+    for moment, phase in enumerate(sound.operations):
+        if phase != "close":
+            certificate = await certify(spec, make_sandbox({moment: error}), settings=FEW)
+            assert certificate.verdict is Verdict.UNDECIDED
+            assert certificate.repair == ""
+            seen.add(certificate.reason.gate)
+    assert seen >= {Gate.LOAD, Gate.RESET, Gate.DETERMINISM, Gate.GOALS}
+
+
+@pytest.mark.parametrize("gate", list(GATES))
+async def test_a_host_fault_planted_in_any_gate_is_undecided(gate, dial, make_sandbox, make_spec):
+    async def lost(trial):
+        raise HostFault(FaultKind.HOST_FAULT, "step", "the zygote is lost")
+
+    certificate = await certify(
+        make_spec(dial), make_sandbox(), settings=FEW, novelty=NoveltyIndex(), gates={**GATES, gate: lost}
+    )
+    assert certificate.verdict is Verdict.UNDECIDED
+    assert (certificate.reason.gate, certificate.reason.status) == (gate, GateStatus.UNDECIDED)
+    assert "the zygote is lost" in certificate.reason.evidence
+
+
+async def test_a_gate_that_hangs_is_undecided(dial, make_sandbox, make_spec):
+    import asyncio
+
+    async def hanging(trial):
+        await asyncio.Event().wait()
+
+    settings = CertificateSettings(seeds=2, seconds=0.05)
+    certificate = await certify(make_spec(dial), make_sandbox(), settings=settings, gates={**GATES, Gate.LOAD: hanging})
+    assert certificate.verdict is Verdict.UNDECIDED
+    assert certificate.reason.gate is Gate.LOAD
+
+
+@pytest.mark.parametrize("kind", [FaultKind.TIMEOUT_WALL, FaultKind.SANDBOX_SETUP])
+async def test_a_wall_clock_limit_is_never_the_environments_fault(kind, dial, make_sandbox, make_spec):
+    sandbox = make_sandbox({3: EnvironmentFault(kind, "step", "slow machine")})
+    assert (await certify(make_spec(dial), sandbox, settings=FEW)).verdict is Verdict.UNDECIDED
+
+
+async def test_a_fault_of_the_environment_is_told_with_kind_phase_and_advice(dial, make_sandbox, make_spec):
+    sandbox = make_sandbox({0: EnvironmentFault(FaultKind.TIMEOUT_CPU, "load", "3.0 s of CPU")})
+    certificate = await certify(make_spec(dial), sandbox)
+    assert certificate.verdict is Verdict.REJECTED
+    assert certificate.reason.gate is Gate.LOAD
+    assert certificate.repair.startswith("timeout_cpu in load: 3.0 s of CPU. Make it cheaper")
+
+
+async def test_a_child_whose_budget_other_episodes_used_up_is_replaced_once(dial, make_sandbox, make_spec):
+    spec = make_spec(dial)
+    sound = make_sandbox()
+    await certify(spec, sound, settings=FEW)
+    second_reset = [moment for moment, phase in enumerate(sound.operations) if phase == "reset"][1]
+    fault = EnvironmentFault(FaultKind.BUDGET_EPISODE, "reset", "used up")
+    sandbox = make_sandbox({second_reset: fault})
+    certificate = await certify(spec, sandbox, settings=FEW)
+    assert certificate.admitted, certificate.reason
+    assert sandbox.children == sound.children + 1
+
+
+async def test_an_import_without_a_solution_is_unproven(dial, desk, make_sandbox, make_spec):
+    for source, gate in ((dial, Gate.GOLD), (desk, Gate.GOALS)):
+        spec = make_spec(source.replace("def solution", "def _solution"), kind="imported")
+        certificate = await certify(spec, make_sandbox(), settings=FEW)
+        assert certificate.verdict is Verdict.UNPROVEN
+        assert certificate.reason.gate is gate
+        assert not certificate.admitted
+
+
+async def test_min_gold_steps_can_be_asked_for(dial, make_sandbox, make_spec):
+    settings = CertificateSettings(seeds=3, min_gold_steps=3)
+    certificate = await certify(make_spec(dial), make_sandbox(), settings=settings)
+    assert certificate.reason.gate is Gate.GOLD
+    assert "takes 2 messages; wanted at least 3" in certificate.repair
+
+
+async def test_a_copy_of_a_known_environment_is_not_novel(dial, desk, make_sandbox, make_spec):
+    index = NoveltyIndex([("lock_dial", dial)])
+    renamed = dial.replace("secret", "target").replace("LockDial", "Safe").replace("Higher.", "More.")
+    certificate = await certify(make_spec(renamed), make_sandbox(), settings=FEW, novelty=index)
+    assert certificate.reason.gate is Gate.NOVELTY
+    assert "lock_dial" in certificate.repair
+    assert (await certify(make_spec(desk), make_sandbox(), settings=FEW, novelty=index.admits)).admitted
+
+
+async def test_gates_that_are_not_asked_for_do_not_run(dial, make_sandbox, make_spec):
+    sandbox = make_sandbox()
+    settings = CertificateSettings(gates=(Gate.LINT, Gate.LOAD))
+    certificate = await certify(make_spec(dial), sandbox, settings=settings)
+    assert [result.gate for result in certificate.gates] == [Gate.LINT, Gate.LOAD]
+    assert sandbox.operations == ["load", "close"]
+
+
+def test_gates_that_need_others_are_refused_without_them():
+    with pytest.raises(ValueError, match="needs gate 'load'"):
+        CertificateSettings(gates=(Gate.LINT, Gate.RESET))
+    with pytest.raises(ValueError, match="at least 2"):
+        CertificateSettings(seeds=1)
+
+
+async def test_many_are_certified_in_order_and_reported_as_they_come(dial, desk, make_sandbox, make_spec):
+    broken = dial.replace("max_turns = 10", "max_turns = 100")
+    told = []
+    specs = [make_spec(source) for source in (desk, broken, dial)]
+    certificates = await certify_many(specs, make_sandbox(), settings=FEW, jobs=2, report=told.append)
+    assert [certificate.spec_id for certificate in certificates] == [spec.id for spec in specs]
+    assert [certificate.verdict.value for certificate in certificates] == ["certified", "rejected", "certified"]
+    assert len(told) == 3
+
+
+async def test_a_certificate_survives_json_and_is_void_for_other_source(dial, make_sandbox, make_spec, tmp_path):
+    spec = make_spec(dial)
+    certificate = await certify(spec, make_sandbox(), settings=FEW)
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    path = tmp_path / "lock_dial.py"
+    path.write_text(dial)
+    assert read_certificate(path) is None
+    assert write_certificate(path, certificate) == certificate_path(path) == tmp_path / "lock_dial.certificate.json"
+    assert read_certificate(path) == certificate
+    path.write_text(dial.replace("99", "98"))
+    assert read_certificate(path) is None
+    assert not certificate.holds_for(make_spec(dial.replace("99", "98")))
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_a_file_that_is_no_certificate_is_a_clear_error():
+    for text in ("{", "{}", '{"verdict": "fine"}'):
+        with pytest.raises(CertificateError, match="certify the environment again"):
+            Certificate.from_json(text)
+
+
+async def test_seeds_come_from_the_source_and_are_the_same_each_time(dial, desk, make_sandbox, make_spec):
+    first = await certify(make_spec(dial), make_sandbox(), settings=FEW)
+    again = await certify(make_spec(dial), make_sandbox(), settings=FEW)
+    other = await certify(make_spec(desk), make_sandbox(), settings=FEW)
+    assert first.seeds == again.seeds != other.seeds
+    assert len(set(first.seeds)) == 3
