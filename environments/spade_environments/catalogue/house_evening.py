@@ -36,6 +36,7 @@ class HouseEvening(ToolEnv):
             self.state[lamp]["on"] = lamp in self.lit
         self.state[self._devices(self.spared, "lamp")[0]]["on"] = True
         self.heated, self.degrees = self.rng.choice(rooms), self.rng.randint(20, 26)
+        self.percent = self.rng.randint(10, 50)
         self.shaded = self.rng.choice([room for room in rooms if room != self.heated])
         self.work = " ".join(self.lit)
 
@@ -63,19 +64,19 @@ class HouseEvening(ToolEnv):
 
     @tool
     def set_heater(self, device: str, degrees: int) -> str:
-        """Set a heater to a temperature between 5 and 30 degrees."""
+        """Set a heater to a temperature in whole degrees."""
         heater = self._find(device, "heater")
         if not 5 <= degrees <= 30:
-            raise ToolError(f"{str(degrees)[:10]} degrees is outside 5 to 30")
+            raise ToolError("a temperature lies between 5 and 30 degrees")
         heater["level"] = degrees
         return "done"
 
     @tool
     def set_blind(self, device: str, percent: int) -> str:
-        """Move a blind: 0 is shut, 100 is open."""
+        """Set how far a blind is open, in percent."""
         blind = self._find(device, "blind")
         if not 0 <= percent <= 100:
-            raise ToolError(f"{str(percent)[:10]} percent is outside 0 to 100")
+            raise ToolError("a blind is open between 0 and 100 percent")
         blind["level"] = percent
         return "done"
 
@@ -107,14 +108,15 @@ class HouseEvening(ToolEnv):
             dark[lamp]["on"] = False
         warm = copy.deepcopy(dark)
         warm[self._devices(self.heated, "heater")[0]]["level"] = self.degrees
-        shut = copy.deepcopy(warm)
-        shut[self._devices(self.shaded, "blind")[0]]["level"] = 0
+        dim = copy.deepcopy(warm)
+        dim[self._devices(self.shaded, "blind")[0]]["level"] = self.percent
         return [
             Goal("state", f"Turn off every lamp that is on on the {self.floor} floor, but leave those in the "
                  f"{self.spared} as they are.", lambda state, calls, reply: state == dark),
             Goal("asked", f"I want another temperature in the {self.heated}."),
             Goal("state", f"{self.degrees} degrees.", lambda state, calls, reply: state == warm),
-            Goal("state", f"Shut the blind in the {self.shaded}.", lambda state, calls, reply: state == shut),
+            Goal("state", f"Set the blind in the {self.shaded} to {self.percent} percent.",
+                 lambda state, calls, reply: state == dim),
             Goal("declined", "Now water the plants on the balcony."),
         ]  # fmt: skip
 
@@ -131,6 +133,6 @@ class HouseEvening(ToolEnv):
             ],
             ["Which temperature shall I set?"],
             [*heat, Call("set_heater", device=heater, degrees=self.degrees)],
-            [*shade, Call("set_blind", device=blind, percent=0)],
+            [*shade, Call("set_blind", device=blind, percent=self.percent)],
             ["I cannot water plants from here."],
         ]
