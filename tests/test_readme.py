@@ -1,0 +1,81 @@
+"""The README does what it says: its commands exist, its tutorial ends in a certificate, its quickstart runs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from spade_agents.cli import main
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = sorted(set(re.findall(r"\bspade ((?:env |nano )?[a-z]+)(?= |`)", README)) - {"play", "serve"})
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code and standard output of `spade`."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0), out.getvalue()
+
+
+def filled_in(scaffold: str, completions: str) -> str:
+    """The scaffold with the methods of `completions` in place of its own of the same names."""
+    wanted = {node.name: node for node in ast.parse(completions).body if isinstance(node, ast.FunctionDef)}
+    lines, given = scaffold.splitlines(), completions.splitlines()
+    (cls,) = (node for node in ast.parse(scaffold).body if isinstance(node, ast.ClassDef))
+    methods = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    assert {method.name for method in methods} == set(wanted)
+    for method in reversed(methods):
+        written = wanted[method.name]
+        body = textwrap.indent("\n".join(given[first_line(written) : written.end_lineno]), "    ")
+        lines[first_line(method) : method.end_lineno] = body.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def first_line(method: ast.FunctionDef) -> int:
+    return min([method.lineno, *(decorator.lineno for decorator in method.decorator_list)]) - 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_that_the_readme_names_has_help_with_an_example(command: str):
+    code, text = run(*command.split(), "--help")
+    assert code == 0
+    assert command in ("env", "nano") or f"Example: spade {command}" in text
+
+
+def test_the_readme_names_every_command():
+    from spade_agents.cli.app import app
+    from spade_agents.cli.env import app as env_app
+
+    named = [command.name for command in app.registered_commands]
+    named += [f"env {command.name}" for command in env_app.registered_commands]
+    assert set(named) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(("name", "base"), [("tidy_shelf", "text"), ("stock_room", "tool")])
+def test_the_tutorial_ends_in_a_certified_environment(tmp_path: Path, name: str, base: str):
+    (completions,) = (block for block in BLOCKS if block.startswith(f"# {name}.py"))
+    file = tmp_path / f"{name}.py"
+    assert run("env", "new", name, "--base", base, "--out", str(tmp_path))[0] == 0
+    code, text = run("env", "certify", str(file))
+    assert code == 1
+    assert "rejected" in text
+    assert "to do:" in text
+    file.write_text(filled_in(file.read_text(), completions))
+    code, text = run("env", "certify", str(file))
+    assert text.startswith("certified")
+    assert code == 0
+
+
+def test_the_example_without_a_model_plays_the_gold_solution(capsys: pytest.CaptureFixture[str]):
+    (block,) = (block for block in BLOCKS if "play_gold" in block)
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    assert capsys.readouterr().out == "1.0\n"
