@@ -1,0 +1,56 @@
+"""The program's boundary: exit codes, one message for an error, and a traceback for a fault of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from spade_agents.cli import main
+from spade_agents.cli.failures import FAILED, OK, UNDECIDED, USAGE, described, worst
+from spade_agents.errors import CheckpointError, ConfigurationError, InfrastructureError, PolicyError
+from spade_environments import EnvironmentFault, FaultKind, HostFault, SpecError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("x"), USAGE),
+        (CheckpointError("x"), USAGE),
+        (SpecError("x"), USAGE),
+        (PolicyError("x"), FAILED),
+        (EnvironmentFault(FaultKind.CRASH, "load"), FAILED),
+        (InfrastructureError("x"), UNDECIDED),
+        (HostFault(FaultKind.HOST_FAULT, "load"), UNDECIDED),
+    ],
+)
+def test_every_error_of_ours_has_its_exit_code(error: Exception, code: int):
+    failure = described(error)
+    assert failure is not None
+    assert failure.exit_code == code
+    assert failure.message
+
+
+def test_a_fault_of_the_program_is_not_hidden_behind_a_message():
+    assert described(KeyError("x")) is None
+
+
+def test_a_failed_check_outweighs_an_undecided_one():
+    assert worst([]) == OK
+    assert worst([0, 0]) == OK
+    assert worst([0, 3]) == UNDECIDED
+    assert worst([3, 1, 0]) == FAILED
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]):
+    from importlib.metadata import version
+
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == version("spade-agents")
+
+
+def test_an_unknown_command_ends_with_two(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["frobnicate"])
+    assert ended.value.code == 2
+    assert "No such command" in capsys.readouterr().err
