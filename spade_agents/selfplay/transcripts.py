@@ -11,7 +11,7 @@ from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.trajectory import Trajectory, Turn
 from spade_environments import EnvironmentSpec, ToolCall
 
-__all__ = ["featured", "play_lines"]
+__all__ = ["chosen_pair", "featured", "play_lines"]
 
 
 def featured(directory: RunDirectory, pool: Pool, spec: EnvironmentSpec, entry: EnvironmentEntry) -> Featured:
@@ -24,7 +24,7 @@ def featured(directory: RunDirectory, pool: Pool, spec: EnvironmentSpec, entry: 
         source=spec.source,
         hint=spec.hint,
         gates=tuple(GateLine(name=gate.gate.value, status=gate.status.value, evidence=gate.evidence) for gate in gates),
-        plays=tuple(_play(play, spec.hint) for play in _pair(plays)),
+        plays=tuple(_play(play, spec.hint) for play in chosen_pair(plays)),
     )
 
 
@@ -35,7 +35,7 @@ def play_lines(play: Trajectory, hint: str | None = None) -> tuple[Line, ...]:
     return (*lines, *(line for turn in play.turns for line in _turn_lines(turn)))
 
 
-def _pair(plays: list[Trajectory]) -> list[Trajectory]:
+def chosen_pair(plays: list[Trajectory]) -> list[Trajectory]:
     """One play of each arm on one seed; of an environment without hinted plays the first play."""
     hinted = {play.seed: play for play in plays if play.hinted}
     unhinted = [play for play in plays if not play.hinted]
