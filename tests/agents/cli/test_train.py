@@ -1,0 +1,140 @@
+"""`spade train`: settings, bad input, and that nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spade_agents.cli import main
+from spade_agents.selfplay.checkpoint import Checkpoint, save_checkpoint
+from spade_agents.selfplay.run_directory import RunDirectory
+from spade_agents.selfplay.settings import RunSettings
+from spade_agents.selfplay.state import LoopState
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `spade train`."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *arguments])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text("[run]\nname = 'mine'\nrollouts = 3\n")
+    return path
+
+
+def with_checkpoint(path: Path) -> Path:
+    """A run directory with one finished checkpoint, and the path of its state."""
+    directory = RunDirectory.create(path, RunSettings(), sandbox_level="D")
+
+    def write(draft: Checkpoint) -> None:
+        draft.state.write_bytes(LoopState().to_json())
+        draft.memory.write_text("")
+
+    return save_checkpoint(directory.checkpoints, 0, write).state
+
+
+def test_a_dry_run_prints_the_resolved_settings_and_runs_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
+):
+    code, out, _ = run(capsys, str(config), "run.seed=7", "--dry-run", "--out", str(tmp_path / "r"))
+    settings = tomllib.loads(out)
+    assert code == 0
+    assert settings["run"] == settings["run"] | {"name": "mine", "rollouts": 3, "seed": 7}
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_dry_run_as_json_is_read_by_a_program(capsys: pytest.CaptureFixture[str], config: Path):
+    code, out, _ = run(capsys, str(config), "--dry-run", "--json")
+    assert code == 0
+    assert json.loads(out)["run"]["name"] == "mine"
+
+
+def test_an_unknown_key_is_an_error_that_suggests_the_known_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
+):
+    code, _, err = run(capsys, str(config), "run.rolouts=5", "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "run.rolouts" in err
+    assert "did you mean 'run.rollouts'?" in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_unfit_value_is_an_error_that_names_its_key(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
+):
+    code, _, err = run(capsys, str(config), "run.rollouts=0", "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "run.rollouts" in err
+    assert "Traceback" not in err
+
+
+def test_a_configuration_that_is_not_there_is_an_error_that_names_the_shipped_ones(
+    capsys: pytest.CaptureFixture[str],
+):
+    code, _, err = run(capsys, "nowhere.toml")
+    assert code == 2
+    assert "no configuration nowhere.toml" in err
+
+
+def test_without_a_configuration_the_two_uses_are_told(capsys: pytest.CaptureFixture[str]):
+    code, _, err = run(capsys)
+    assert code == 2
+    assert "--resume RUN" in err
+
+
+def test_a_missing_corpus_stops_the_run_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
+):
+    missing = tmp_path / "missing.jsonl"
+    code, _, err = run(capsys, str(config), f"designer.corpus={missing}", "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "missing.jsonl" in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_run_directory_that_exists_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "mine.txt").write_text("x")
+    code, _, err = run(capsys, str(config), "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "exists" in err
+    assert "--resume" in err
+    assert [path.name for path in (tmp_path / "r").iterdir()] == ["mine.txt"]
+
+
+def test_a_corrupt_checkpoint_is_told_by_the_file_that_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    state = with_checkpoint(tmp_path / "r")
+    state.write_bytes(state.read_bytes() + b" ")
+    code, _, err = run(capsys, "--resume", str(tmp_path / "r"))
+    assert code == 2
+    assert "corrupt" in err
+    assert "state.json" in err
+    assert "Traceback" not in err
+
+
+def test_a_run_without_a_finished_checkpoint_cannot_be_resumed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    RunDirectory.create(tmp_path / "r", RunSettings(), sandbox_level="D")
+    code, _, err = run(capsys, "--resume", str(tmp_path / "r"))
+    assert code == 2
+    assert "no finished checkpoint" in err
+
+
+def test_a_folder_that_is_no_run_cannot_be_resumed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    code, _, err = run(capsys, "--resume", str(tmp_path))
+    assert code == 2
+    assert "no run directory" in err
+
+
+def test_a_resumed_run_takes_no_settings(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    code, _, err = run(capsys, str(config), "--resume", str(tmp_path))
+    assert code == 2
+    assert "own settings" in err
