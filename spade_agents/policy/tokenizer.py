@@ -11,19 +11,22 @@ from spade_agents.errors import CheckpointError
 
 __all__ = ["PlainTokenizer", "load_tokenizer"]
 
+_TAG = re.compile(r"<[^<>\s]*>")
+
 
 class PlainTokenizer:
     """Wraps a `tokenizers.Tokenizer`.
 
     Added tokens are matched in raw text by the library, whether special or not. Here a text is cut after the first
-    character of each such match, so that content which spells `<|im_end|>` or `</tool_response>` stays content.
+    character of each match of a special token or a tag, so that content which spells `<|im_end|>` or
+    `</tool_response>` stays content; other added tokens (frequent pieces of plain text) are content like any other.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self.inner = tokenizer
-        added = sorted(
-            (token.content for token in tokenizer.get_added_tokens_decoder().values()), key=len, reverse=True
-        )
+        tokens = tokenizer.get_added_tokens_decoder().values()
+        structural = (token.content for token in tokens if token.special or _TAG.fullmatch(token.content))
+        added = sorted(structural, key=len, reverse=True)
         self._added = re.compile("|".join(map(re.escape, added))) if added else None
 
     @property
