@@ -5,9 +5,10 @@ from .hint import certify_hint
 from .lint import lint
 from .novelty import Admission, MinHash, Novelty, NoveltyIndex, fingerprint, normalised_ast
 from .storage import certificate_path, read_certificate, write_certificate
-from .types import Certificate, CertificateError, CertificateSettings, Gate, GateResult, GateStatus, Verdict
+from .types import CORE_GATES, Certificate, CertificateError, CertificateSettings, Gate, GateResult, GateStatus, Verdict
 
 __all__ = [
+    "CORE_GATES",
     "Admission",
     "Certificate",
     "CertificateError",

@@ -15,8 +15,11 @@ from spade_environments.faults import SandboxFault
 from spade_environments.spec import EnvironmentSpec
 
 from .findings import Rejection, Unproven, fault_evidence, fault_repair, is_ours
+from .floor import floor_gate
 from .gates import determinism_gate, lint_gate, load_gate, novelty_gate, reset_gate
+from .leak import leak_gate
 from .novelty import Admission, Novelty
+from .robustness import robustness_gate
 from .solving import goals_gate, gold_gate
 from .trial import Trial
 from .types import DEFAULT_SETTINGS, Certificate, CertificateSettings, Gate, GateResult, GateStatus, Verdict
@@ -36,6 +39,9 @@ GATES: Mapping[Gate, GateFunction] = MappingProxyType(
         Gate.DETERMINISM: determinism_gate,
         Gate.GOALS: goals_gate,
         Gate.GOLD: gold_gate,
+        Gate.FLOOR: floor_gate,
+        Gate.ROBUSTNESS: robustness_gate,
+        Gate.LEAK: leak_gate,
         Gate.NOVELTY: novelty_gate,
     }
 )

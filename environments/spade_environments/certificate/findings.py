@@ -10,11 +10,12 @@ from spade_environments.types import Action, Reply
 
 __all__ = ["Rejection", "Unproven", "fault_evidence", "fault_repair", "is_ours", "quoted", "shown"]
 
-_OURS = (FaultKind.HOST_FAULT, FaultKind.SANDBOX_SETUP, FaultKind.TIMEOUT_WALL)
+_OURS = (FaultKind.HOST_FAULT, FaultKind.SANDBOX_SETUP)
 
 _ADVICE = {
     FaultKind.REJECT: "Import and use only what is allowed.",
     FaultKind.TIMEOUT_CPU: "Make it cheaper: no unbounded loop, no exhaustive search over a large space.",
+    FaultKind.TIMEOUT_WALL: "Never sleep or wait for anything.",
     FaultKind.BUDGET_EPISODE: "Make an episode cheaper: no repeated search in step.",
     FaultKind.MEMORY: "Hold less in memory: no list that grows without bound.",
     FaultKind.CRASH: "The interpreter died: avoid deep recursion and huge values.",
@@ -39,7 +40,7 @@ class Unproven(Exception):  # noqa: N818 (a finding, no error)
 
 
 def is_ours(fault: SandboxFault) -> bool:
-    """Whether a fault says nothing about the environment: the host's, or a wall-clock limit (machine load)."""
+    """Whether a fault says nothing about the environment, whatever class it was raised as."""
     return not isinstance(fault, EnvironmentFault) or fault.kind in _OURS
 
 

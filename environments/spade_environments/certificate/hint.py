@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spade_environments.inside.contract import carries
 from spade_environments.spec import EnvironmentSpec
-from spade_environments.types import Action, Reply
 
 from .certify import run_gates, versions
 from .findings import Rejection, quoted
-from .plays import Slot, Transcript
-from .probes import tokens
+from .plays import Slot
 from .trial import Trial
 from .types import DEFAULT_SETTINGS, Certificate, CertificateSettings, Gate, GateStatus, Verdict
+from .values import gold_values, holds, instructions
 
 if TYPE_CHECKING:
     from spade_environments.sandbox import Sandbox
@@ -75,47 +72,11 @@ async def _hint_gate(trial: Trial, hint: str) -> str:
     plays = await trial.replay_gold(Slot.FIRST, trial.seeds)
     shown = _LIST_NUMBER.sub("", hint)
     for seed, play in plays.items():
-        given = _instructions(play)
-        for value in dict.fromkeys(_values(trial.gold[seed])):
-            if _holds(shown, value) and not any(_holds(text, value) for text in given):
+        given = instructions(play)
+        for value in dict.fromkeys(gold_values(trial.gold[seed])):
+            if holds(shown, value) and not any(holds(text, value) for text in given):
                 evidence = (
                     f"the hint holds {quoted(value)}, which solution() uses on seed {seed} and no instruction gives"
                 )
                 raise Rejection(evidence, "Say how to find it instead.")
     return f"{len(hint)} characters, no value of {len(plays)} solutions"
-
-
-def _instructions(play: Transcript) -> list[str]:
-    observations = [play.first, *(step.result.observation for step in play.steps)]
-    return [observation.text for observation in observations if observation.role == "user"]
-
-
-def _holds(text: str, value: str) -> bool:
-    """Whether `value` stands in `text` as a whole token; numbers are compared as numbers."""
-    try:
-        number = float(value)
-    except ValueError:
-        return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE) is not None
-    # `carries` reads at most 300 characters.
-    return any(carries(token, number) for token in tokens(text) if len(token) <= 40)
-
-
-def _values(actions: tuple[Action, ...]) -> Iterator[str]:
-    """What gold gives away: arguments, whole replies, and the numbers and identifiers inside either."""
-    for action in actions:
-        texts = [action.text] if isinstance(action, Reply) else list(_leaves(action.arguments))
-        for text in texts:
-            if text.strip():
-                yield text.strip()
-            yield from (token for token in tokens(text) if any(map(str.isdigit, token)))
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)

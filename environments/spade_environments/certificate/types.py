@@ -11,6 +11,7 @@ import msgspec
 from spade_environments.spec import EnvironmentSpec
 
 __all__ = [
+    "CORE_GATES",
     "DEFAULT_SETTINGS",
     "Certificate",
     "CertificateError",
@@ -49,6 +50,10 @@ class Gate(StrEnum):
     LEAK = "leak"
     NOVELTY = "novelty"
     HINT = "hint"
+
+
+CORE_GATES = (*tuple(Gate)[:6], Gate.NOVELTY)
+"""What proves that an environment works; without the gates that ask whether it is worth playing."""
 
 
 class GateStatus(StrEnum):
