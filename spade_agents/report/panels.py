@@ -90,10 +90,16 @@ def panels(data: ReportData) -> tuple[Panel, ...]:
         ),
         _lines(
             "Loss",
-            "Of each role's samples, at each update.",
+            "Terms of the training loss at each update; the policy term is near 0 by construction.",
             rows,
             {name: _loss(name) for name in sorted({name for row in rows for name in row.losses})},
             zero_line=True,
+        ),
+        _lines(
+            "Surprise",
+            "Mean −log probability of the sampled tokens, an estimate of the policy's entropy.",
+            rows,
+            {"surprise": lambda row: row.surprise},
         ),
     )
 

@@ -49,7 +49,8 @@ class RolloutRow:
         distinct: share of designs with a normalised AST of their own; vendi: Vendi score / designs.
         rejected_by: attempts rejected, by the gate that rejected them.
         regimes: environments, by regime.
-        losses: loss of each role's samples.
+        losses: terms of the training loss, by name.
+        surprise: mean −log π of the sampled tokens, an estimate of the entropy.
     """
 
     rollout: int
@@ -64,6 +65,7 @@ class RolloutRow:
     rejected_by: Mapping[str, int] = field(default_factory=dict)
     regimes: Mapping[str, int] = field(default_factory=dict)
     losses: Mapping[str, float] = field(default_factory=dict)
+    surprise: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,11 +101,12 @@ def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> Roll
         vendi=vendi_score(tfidf_similarity(made)) / len(made) if len(made) > 1 else None,
         rejected_by=design.get("gates", {}),
         regimes={name: round(share * regret["environments"]) for name, share in regret.get("regimes", {}).items()},
-        losses={role: train[key] for role, key in _LOSSES.items() if isinstance(train.get(key), int | float)},
+        losses={name: train[key] for name, key in _LOSSES.items() if train.get(key) is not None},
+        surprise=train.get("surprise"),
     )
 
 
-_LOSSES = {"all samples": "loss", "agent": "agent_loss", "designer": "designer_loss", "replay": "replay_loss"}
+_LOSSES = {"policy": "policy_loss", "KL to the start": "kl", "replay": "replay_loss"}
 
 
 def _decided(design: Row) -> int:
