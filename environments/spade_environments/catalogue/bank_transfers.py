@@ -11,7 +11,7 @@ class BankTransfers(ToolEnv):
 
     max_turns = 25
     hidden = ("secret",)
-    N_TRANSFERS = 2  # transfers asked for, at most 4
+    N_TRANSFERS = 2  # transfers asked for, at most 4; where each has several obstacles, at most 2
     N_OBSTACLES = 2  # causes of failure for each, at most 3
 
     def setup(self):

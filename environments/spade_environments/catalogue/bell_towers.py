@@ -14,8 +14,8 @@ class BellTowers(TextEnv):
     MAX_PERIOD = 18  # longest wait between two strokes of one bell, in minutes
 
     def reset(self, seed):
-        while not self._draw():
-            pass
+        if not any(self._draw() for _ in range(1000)):
+            raise ValueError("no instance fits these parameters")
         lines = [
             f"The {name} bell rings at minute {self.meeting % period} and from then on every {period} minutes."
             for name, period in zip(self.names, self.periods, strict=True)

@@ -15,8 +15,8 @@ class DieWalk(TextEnv):
     SLACK = 2  # rolls allowed beyond the shortest way
 
     def reset(self, seed):
-        while not self._draw():
-            pass
+        if not any(self._draw() for _ in range(1000)):
+            raise ValueError("no instance fits these parameters")
         return "\n".join([
             "A die stands on a board (opposite faces add up to 7). Rolling it in a direction tips it over its edge "
             "onto the next cell, so that its top face then looks in that direction.",

@@ -12,8 +12,8 @@ class KilnQueue(TextEnv):
     MAX_MINUTES = 30  # longest firing
 
     def reset(self, seed):
-        while not self._draw():
-            pass
+        if not any(self._draw() for _ in range(1000)):
+            raise ValueError("no instance fits these parameters")
         self.fired, self.clock, self.bill = [], 0, 0
         return "\n".join([
             "Your kiln takes one piece at a time. For every minute until a piece is out of the kiln, its buyer takes "

@@ -91,7 +91,12 @@ class PhoneUsage(ToolEnv):
 
     def goals(self):
         who = self.state["customers"][self.customer]
-        wanted = [{"line": self.over, "month": self.other_month}]
+        wanted = {"line": self.over, "month": self.other_month}
+
+        def shown(state, calls, reply):
+            reads = [call.arguments for call in calls if call.name == "read_usage" and call.ok]
+            return not state["suspended"] and bool(reads) and all(read == wanted for read in reads)
+
         return [
             Goal("replied", f"How many megabytes did the lines of {who['name']} of {who['town']} use in {self.month}, "
                  "all together?",
@@ -101,9 +106,7 @@ class PhoneUsage(ToolEnv):
                  lambda state, calls, reply: not state["suspended"] and re.findall(r"\d{5,}", reply) == [self.over],
                  value=self.over),
             Goal("called", f"Put that line's usage in {self.other_month} on my screen, and no other record; "
-                 "I read it myself.",
-                 lambda state, calls, reply: not state["suspended"]
-                 and [call.arguments for call in calls if call.name == "read_usage" and call.ok] == wanted),
+                 "I read it myself.", shown),
         ]  # fmt: skip
 
     def solution(self):

@@ -14,7 +14,7 @@ class RailTrip(ToolEnv):
     max_turns = 20
     hidden = ("trip",)
     N_TRAINS = 6  # trains a day on each line
-    N_RETURNING = 2  # people on the way back
+    N_RETURNING = 2  # people on the way back, at most 5
 
     def setup(self):
         self.home, self.away = self.rng.sample(CITIES, 2)

@@ -12,27 +12,27 @@ class SignalBox(TextEnv):
     max_turns = 20
     observability = "partial"
     hidden = ("secret",)
-    N_LAMPS = 7  # lamps beside the horn
+    N_LAMPS = 7  # lamps beside the horn, at least 5
     N_CAUSES = 3  # most lamps wired into the horn; at least 2 are
     MAX_FORCED = 3  # lamps that one try may force
-    N_TRIES = 14  # tries before the answer is due
+    N_TRIES = 14  # tries before the answer is due, at most 19
     N_DAYS = 5  # days in the log
 
     def reset(self, seed):
-        while not self._draw():
-            pass
+        if not any(self._draw() for _ in range(1000)):
+            raise ValueError("no instance fits these parameters")
         self.left = self.N_TRIES
         self.secret = " ".join(sorted(self.wires[HORN]))
         shown = [f"Day {day}: lit {self._told(self._daylight())}" for day in range(1, self.N_DAYS + 1)]
         return "\n".join([
-            f"A signal box has the lamps {', '.join(sorted(self.lamps))} and a horn. Hidden wires run from lamps or "
-            "the horn into others, never in a circle. Whatever has wires into it is on exactly when at least one of "
-            "those that they come from is on. By day, lamps without a wire into them come on by chance. The log:",
+            f"A signal box has the lamps {', '.join(sorted(self.lamps))} and a horn. Hidden wires lead from lamps or "
+            "the horn to others, never in a circle. A lamp or horn that wires lead to is on exactly when at least one "
+            "of them comes from something that is on. By day, lamps that no wire leads to come on by chance. The log:",
             *shown,
-            "Now it is night: lamps without a wire into them stay dark unless you force them.",
+            "Now it is night: lamps that no wire leads to stay dark unless you force them.",
             f"try LAMP=on LAMP=off ...: force up to {self.MAX_FORCED} lamps, whatever their wires say, and see what is "
             f"lit. You have {self.left} tries. The horn cannot be forced.",
-            "wired LAMP LAMP ...: name all lamps with a wire straight into the horn, and no others. Once only.",
+            "wired LAMP LAMP ...: name all lamps with a wire straight to the horn, and no others. Once only.",
         ]), {}  # fmt: skip
 
     def _draw(self):

@@ -46,8 +46,8 @@ class WordMachine(TextEnv):
     LENGTH = 6  # letters in a word
 
     def reset(self, seed):
-        while not self._draw():
-            pass
+        if not any(self._draw() for _ in range(1000)):
+            raise ValueError("no instance fits these parameters")
         return "\n".join([
             RULES,
             f"It applies {self.DEPTH} operations to a word, one after another, always the same ones in the same order.",

@@ -110,6 +110,12 @@ def test_gold_wins_at_easier_and_harder_parameters(spec, harder):
     assert [play(episode, seed, gold(episode, seed))[0] for seed in range(10)] == [1.0] * 10
 
 
+def test_parameters_that_leave_no_instance_are_an_error_and_not_a_hang():
+    (spec,) = (spec for spec in SPECS if spec.name == "die_walk")
+    with pytest.raises(ValueError, match="no instance fits these parameters"):
+        Episode(variant(spec, SIZE=2, N_HOLES=0, MIN_ROLLS=30).source).reset(0)
+
+
 @each
 def test_what_is_hidden_does_not_show_at_the_start(spec):
     episode = Episode(spec.source)
