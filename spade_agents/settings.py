@@ -113,20 +113,27 @@ def _without_none(tree: Mapping[str, Any]) -> Tree:
     }
 
 
-def _checked_keys(kind: Any, tree: Mapping[str, Any], path: tuple[str, ...], origin: str, root: type[Section]) -> Tree:
-    """The tree with the tags of defaulted variants filled in; raises at the first unknown key."""
+def _checked_keys(
+    kind: Any, tree: Mapping[str, Any], path: tuple[str, ...], origin: str, root: type[Section], default: Any = None
+) -> Tree:
+    """The tree with tags and, from `default` (a value of `kind`), missing keys filled in; raises at an unknown key."""
     fields = _fields(kind)
-    filled: Tree = {}
+    filled: Tree = {} if default is None else {name: getattr(default, name) for name in fields}
     for key, value in tree.items():
         if key not in fields:
             raise ConfigurationError(_unknown((*path, key), list(fields), origin, root))
-        annotation, default = fields[key]
+        annotation, usual = fields[key]
+        usual = usual if default is None else getattr(default, key)
         variants = _variants(annotation)
         if not variants or not isinstance(value, Mapping):
             filled[key] = value
             continue
-        chosen, tagged = _chosen(variants, value, default)
-        filled[key] = tagged if chosen is None else _checked_keys(chosen, tagged, (*path, key), origin, root)
+        chosen, tagged = _chosen(variants, value, usual)
+        if chosen is None:
+            filled[key] = tagged
+        else:
+            same = usual if isinstance(usual, chosen) else None
+            filled[key] = _checked_keys(chosen, tagged, (*path, key), origin, root, same)
     return filled
 
 
@@ -189,5 +196,6 @@ def _told(error: pydantic.ValidationError, origin: str) -> str:
     lines = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"])
-        lines.append(f"{origin}: {where} is {fault['input']!r}: {fault['msg']}")
+        found = f"{where} is {fault['input']!r}: " if where else ""
+        lines.append(f"{origin}: {found}{fault['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

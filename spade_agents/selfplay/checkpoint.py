@@ -98,8 +98,8 @@ def newest_stable(folder: Path) -> Checkpoint:
     found = _stable(folder)
     if not found:
         raise CheckpointError(
-            f"{folder} holds no finished checkpoint (step-N with a {STABLE} marker): the run ended before its first one; "
-            "start it again with another --out"
+            f"{folder} holds no finished checkpoint (step-N with a {STABLE} marker): the run ended before its first "
+            "one; start it again with another --out"
         )
     found[-1].verify()
     return found[-1]

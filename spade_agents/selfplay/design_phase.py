@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, DesignOutcome
-from spade_agents.designer.design import Certifier, design_set
+from spade_agents.designer.design import Designer
 from spade_agents.designer.memory import MemoryRecord
 from spade_agents.designer.prompts import DesignRequest
 from spade_agents.rewards import PotentialState, score_designs
@@ -20,9 +21,13 @@ from spade_agents.selfplay.settings import DesignedPool, FrontierPool, SelfDesig
 from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember, WaitingDesign
 from spade_agents.trajectory import Role, TrainingSample, sample_from
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import certify, certify_hint, fingerprint
+from spade_environments.certificate import Certificate, certify, certify_hint, fingerprint
 
 __all__ = ["NOTHING_CLOSED", "ClosedSet", "DesignFigures", "NewSet", "close_set", "make_set"]
+
+
+CERTIFIED_AT_ONCE: Final = 8
+"""Environments in the certificate at a time: it keeps a few children alive for each."""
 
 
 class ClosedSet(NamedTuple):
@@ -78,11 +83,10 @@ class DesignFigures:
 
 
 class NewSet(NamedTuple):
-    """A set ready to be played, the state that holds it, and figures for the metrics."""
+    """The state that holds a set ready to be played, and figures for the metrics."""
 
     state: LoopState
     figures: DesignFigures
-    outcomes: tuple[DesignOutcome, ...] = ()
 
 
 def close_set(resources: Resources, state: LoopState) -> ClosedSet:
@@ -125,9 +129,13 @@ async def make_set(resources: Resources, state: LoopState) -> NewSet:
 async def _design(resources: Resources, state: LoopState) -> NewSet:
     settings = resources.settings
     requests = _requests(resources, state)
-    seed = derive_seed(settings.run.seed, "design", state.rollout)
-    certifier = _certifier(resources)
-    outcomes = await design_set(requests, resources.designer, certifier, settings=settings.designer.call, seed=seed)
+    designer = Designer(
+        policy=resources.designer,
+        certifier=_Certifier(resources),
+        settings=settings.designer.call,
+        admit=_novelty_rule(resources),
+    )
+    outcomes = await designer.design_set(requests, seed=derive_seed(settings.run.seed, "design", state.rollout))
     found = [_with_origin(resources, state, outcome) for outcome in outcomes if outcome.spec is not None]
     admitted = _admitted(resources.pool, state.pool, [(o.spec, o.certificate) for o in found if o.spec is not None])
     specs = {outcome.spec.id: outcome.spec for outcome in found if outcome.spec is not None}
@@ -145,7 +153,8 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
         corpus_position=state.corpus_position + (len(requests) if resources.corpus else 0),
         skill_position=state.skill_position + len(requests),
     )
-    return NewSet(after, _figures(outcomes, len(specs)), outcomes)
+    resources.directory.write_designs(state.rollout, outcomes)
+    return NewSet(after, _figures(outcomes, len(specs)))
 
 
 def _requests(resources: Resources, state: LoopState) -> list[DesignRequest]:
@@ -164,26 +173,38 @@ def _requests(resources: Resources, state: LoopState) -> list[DesignRequest]:
     return requests
 
 
-def _certifier(resources: Resources) -> Certifier:
-    """The certificate bound to the sandbox, and novelty as the admission rule over pool and set."""
+class _Certifier:
+    """The certificate bound to the run's sandbox, a few environments at a time."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._sandbox = resources.sandbox
+        self._settings = resources.settings.certificate
+        self._places = asyncio.Semaphore(CERTIFIED_AT_ONCE)
+
+    async def certify(self, spec: EnvironmentSpec) -> Certificate:
+        async with self._places:
+            return await certify(spec, self._sandbox, settings=self._settings)
+
+    async def certify_hint(self, spec: EnvironmentSpec, hint: str) -> Certificate:
+        async with self._places:
+            return await certify_hint(spec, hint, self._sandbox, settings=self._settings)
+
+
+def _novelty_rule(resources: Resources) -> Callable[[EnvironmentSpec], str | None]:
+    """The admission rule: unlike everything in the pool and in this set; it remembers what it lets in."""
     in_this_set = resources.empty_novelty()
 
     def admit(spec: EnvironmentSpec) -> str | None:
+        if resources.novelty is None or in_this_set is None:
+            return None
         for index in (resources.novelty, in_this_set):
-            if index is not None:
-                new, evidence = index.admits(spec.source)
-                if not new:
-                    return f"{evidence}: write something of another structure"
-        if in_this_set is not None:
-            in_this_set.add(spec.name, spec.source)
+            new, evidence = index.admits(spec.source)
+            if not new:
+                return f"{evidence}: write something of another structure"
+        in_this_set.add(spec.name, spec.source)
         return None
 
-    settings = resources.settings.certificate
-    return Certifier(
-        certify=lambda spec: certify(spec, resources.sandbox, settings=settings),
-        certify_hint=lambda spec, hint: certify_hint(spec, hint, resources.sandbox, settings=settings),
-        admit=admit,
-    )
+    return admit
 
 
 def _with_origin(resources: Resources, state: LoopState, outcome: DesignOutcome) -> DesignOutcome:
@@ -193,7 +214,9 @@ def _with_origin(resources: Resources, state: LoopState, outcome: DesignOutcome)
     return replace(outcome, spec=replace(outcome.spec, provenance=origin))
 
 
-def _admitted(pool: Pool, known: tuple[str, ...], found: Sequence[tuple[EnvironmentSpec, Any]]) -> tuple[str, ...]:
+def _admitted(
+    pool: Pool, known: tuple[str, ...], found: Sequence[tuple[EnvironmentSpec, Certificate | None]]
+) -> tuple[str, ...]:
     """Put environments into the pool; the ids of all that are in it now."""
     ids = dict.fromkeys(known)
     for spec, certificate in found:

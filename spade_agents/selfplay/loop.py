@@ -81,7 +81,7 @@ async def one_rollout(resources: Resources, state: LoopState) -> LoopState:
         played = await play_set(resources, state)
     with resources.timed("train"):
         trained = update(resources, state, played.unhinted, closed)
-    state = replace(state, rollout=rollout + 1, step=trained.step, current=played.current)
+    state = replace(state, rollout=rollout + 1, step=trained.metrics.step, current=played.current)
     resources.directory.write_trajectories(rollout, played.trajectories)
     record_outcomes(resources, rollout, played)
     row = rollout_row(resources, rollout, figures, played, trained)
@@ -94,7 +94,7 @@ async def finish(resources: Resources, state: LoopState) -> LoopState:
     closed = close_set(resources, state)
     with resources.timed("train"):
         trained = update(resources, state, (), closed)
-    state = replace(state, step=trained.step, current=None, potential=closed.potential)
+    state = replace(state, step=trained.metrics.step, current=None, potential=closed.potential)
     state = resources.logged(state, flush_row(state.rollout, trained))
     return replace(await evaluate(resources, state), finished=True)
 
@@ -106,6 +106,7 @@ async def evaluate(resources: Resources, state: LoopState) -> LoopState:
     with resources.timed("evaluate"):
         seed = resources.settings.evaluation.seed
         summary = await resources.evaluator(resources.policy, step=state.rollout, seed=seed)
+    resources.directory.write_evaluation(state.rollout, summary)
     row = evaluation_row(resources, state.rollout, summary)
     resources.progress.say(told(row))
     return replace(resources.logged(state, row), evaluated=state.rollout)
@@ -113,14 +114,8 @@ async def evaluate(resources: Resources, state: LoopState) -> LoopState:
 
 def checkpoint(resources: Resources, state: LoopState) -> Checkpoint:
     """Write all that the run needs to go on from here, and drop the oldest checkpoints."""
-
-    def write(draft: Checkpoint) -> None:
-        draft.state.write_bytes(state.to_json())
-        draft.memory.write_text(resources.memory.to_jsonl(), encoding="utf-8")
-        resources.save_weights(draft, state)
-
     folder = resources.directory.checkpoints
-    saved = save_checkpoint(folder, state.rollout + state.finished, write)
+    saved = save_checkpoint(folder, state.rollout + state.finished, lambda draft: resources.save(draft, state))
     prune(folder, resources.settings.run.keep_checkpoints)
     return saved
 

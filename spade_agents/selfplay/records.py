@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 def rollout_row(resources: Resources, rollout: int, figures: DesignFigures, played: Played, trained: Trained) -> Row:
     """The row of one rollout; `design` only where a set was designed, `regret` only where both arms were played."""
-    row: Row = {"kind": "rollout", "rollout": rollout, "step": trained.step, "play": _play(played)}
+    row: Row = {"kind": "rollout", "rollout": rollout, "step": trained.metrics.step, "play": _play(played)}
     if figures.slots:
         row["design"] = figures.row()
     if played.hinted:
@@ -36,7 +36,7 @@ def rollout_row(resources: Resources, rollout: int, figures: DesignFigures, play
 
 def flush_row(rollout: int, trained: Trained) -> Row:
     """The row of the last update, on the designs that were still waiting."""
-    return {"kind": "flush", "rollout": rollout, "step": trained.step, "train": _train(trained)}
+    return {"kind": "flush", "rollout": rollout, "step": trained.metrics.step, "train": _train(trained)}
 
 
 def evaluation_row(resources: Resources, rollout: int, summary: EvalSummary) -> Row:
@@ -115,7 +115,7 @@ def _train(trained: Trained) -> Row:
         "replay": trained.replay,
         "designer_reward": fmean(raw) if raw else None,
         "designer_weight": trained.weight,
-        **(trained.report.row() if trained.report else {}),
+        **{name: value for name, value in trained.metrics.as_dict().items() if name not in ("step", "seconds")},
     }
 
 

@@ -88,14 +88,29 @@ class Resources:
             return ()
         return self.replay(derive_seed(self.settings.run.seed, "replay", step), table.samples)
 
-    def send_weights(self, version: int) -> None:
-        """Give the policy the engine's weights."""
-        self.policy.load_weights(self.engine.state_dict(), version)
+    def send_weights(self) -> None:
+        """Give the policy the engine's weights, with the engine's step as their version."""
+        self.policy.load_weights(self.engine.state_dict(), self.engine.step)
 
-    def save_weights(self, draft: Checkpoint, state: LoopState) -> None:
-        """Write model and engine into a checkpoint."""
-        self.engine.save_model(draft.model)
+    def save(self, draft: Checkpoint, state: LoopState) -> None:
+        """Fill a checkpoint."""
+        draft.state.write_bytes(state.to_json())
+        draft.memory.write_text(self.memory.to_jsonl(), encoding="utf-8")
+        self.engine.export(draft.model)
         self.engine.save(draft.engine)
+
+    def load(self, saved: Checkpoint) -> LoopState:
+        """Take up a run at a checkpoint: records cut back to it, memory, engine and policy as they were then."""
+        state = LoopState.from_json(saved.state.read_bytes())
+        self.directory.truncate(rollout=state.rollout, metrics_rows=state.metrics_rows)
+        self.pool.truncate(state.pool, rollout=state.rollout)
+        lines = saved.memory.read_text(encoding="utf-8").splitlines()
+        self.memory = Memory.from_jsonl(lines, self.settings.designer.memory)
+        for identity in state.pool:
+            self.remember_novelty(self.pool.spec(identity))
+        self.engine.load(saved.engine)
+        self.send_weights()
+        return state
 
     def logged(self, state: LoopState, row: Row) -> LoopState:
         """Append a row of metrics, counted in the state so that a resumed run can drop what came after."""

@@ -17,13 +17,15 @@ from typing import Any, Self
 import msgspec
 import zstandard
 
+from spade_agents.designer.attempts import DesignOutcome
 from spade_agents.errors import UsageError
+from spade_agents.rollout import EvalSummary
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.settings import load_settings, to_toml
 from spade_agents.telemetry import MetricsLog
 from spade_agents.trajectory import Trajectory
 
-__all__ = ["RunDirectory", "manifest", "write_whole"]
+__all__ = ["RunDirectory", "manifest", "refuse_existing", "write_whole"]
 
 _PACKAGES = ("spade-agents", "torch", "transformers", "deepspeed", "numpy", "pydantic", "msgspec")
 
@@ -36,20 +38,17 @@ class RunDirectory:
         self.metrics = MetricsLog(path / "metrics.jsonl")
 
     @classmethod
-    def create(cls, path: Path, settings: RunSettings, *, sandbox_level: str) -> Self:
+    def create(cls, path: Path, settings: RunSettings, sandbox_level: str) -> Self:
         """Make a new run directory with its configuration and manifest, in one rename.
 
         Raises:
             UsageError: there is something at `path` already.
         """
-        if path.exists():
-            raise UsageError(
-                f"{path} exists already; give another --out, or go on with it by: spade train --resume {path}"
-            )
+        refuse_existing(path)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            for folder in ("environments", "trajectories", "checkpoints"):
+            for folder in ("environments", "trajectories", "evaluations", "checkpoints"):
                 (draft / folder).mkdir(parents=True)
             (draft / "config.toml").write_text(to_toml(settings), encoding="utf-8")
             (draft / "manifest.json").write_text(json.dumps(manifest(sandbox_level), indent=2) + "\n", encoding="utf-8")
@@ -95,6 +94,20 @@ class RunDirectory:
         lines = b"".join(msgspec.json.encode(play) + b"\n" for play in plays)
         write_whole(self._trajectories(rollout), zstandard.compress(lines))
 
+    def write_designs(self, rollout: int, outcomes: Iterable[DesignOutcome]) -> None:
+        """Keep every slot of a regeneration with all its attempts."""
+        lines = b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes)
+        write_whole(self.path / "trajectories" / f"rollout-{rollout:06d}.designs.jsonl.zst", zstandard.compress(lines))
+
+    def write_evaluation(self, rollout: int, summary: EvalSummary) -> None:
+        """Keep an evaluation with the return of every single play, for paired comparisons."""
+        write_whole(self.path / "evaluations" / f"rollout-{rollout:06d}.json", msgspec.json.encode(summary))
+
+    def read_evaluation(self, rollout: int) -> EvalSummary:
+        """The evaluation after so many rollouts."""
+        path = self.path / "evaluations" / f"rollout-{rollout:06d}.json"
+        return msgspec.json.decode(path.read_bytes(), type=EvalSummary)
+
     def read_trajectories(self, rollout: int) -> Iterator[Trajectory]:
         """The plays of a rollout, in the order they were written; none where the rollout was not played."""
         path = self._trajectories(rollout)
@@ -111,6 +124,16 @@ class RunDirectory:
 
     def _trajectories(self, rollout: int) -> Path:
         return self.path / "trajectories" / f"rollout-{rollout:06d}.jsonl.zst"
+
+
+def refuse_existing(path: Path) -> None:
+    """Nothing is ever written over.
+
+    Raises:
+        UsageError: there is something at `path`.
+    """
+    if path.exists():
+        raise UsageError(f"{path} exists already; give another --out, or go on with it by: spade train --resume {path}")
 
 
 def write_whole(path: Path, data: bytes) -> None:

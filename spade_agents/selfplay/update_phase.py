@@ -1,4 +1,4 @@
-"""The update: samples of both roles, replay where it is on, one call of the engine, and the new weights to the policy."""
+"""The update: samples of both roles, replay where it is on, one call of the engine, new weights to the policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.selfplay.state import LoopState
 from spade_agents.training.advantages import agent_samples
-from spade_agents.training.engine import UpdateReport
+from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.trajectory import TrainingSample, TrajectoryGroup
 
 __all__ = ["Trained", "agent_batch", "designer_batch", "update"]
@@ -22,39 +22,32 @@ class Trained:
     """What an update was made of.
 
     Attributes:
-        step: optimiser updates done so far, this one included.
-        agent, designer, replay: samples handed to the engine, zero advantages included.
+        agent, designer: samples handed to the engine, zero advantages included; replay: how many beside them.
         raw: raw designer rewards of the set just closed, `None` where missing.
         weight: of the designer's role.
-        report: the engine's, or `None` where there was nothing to train on.
+        metrics: the engine's.
     """
 
-    step: int
-    agent: tuple[TrainingSample, ...] = ()
-    designer: tuple[TrainingSample, ...] = ()
-    replay: int = 0
-    raw: tuple[float | None, ...] = ()
-    weight: float | None = None
-    report: UpdateReport | None = None
+    agent: tuple[TrainingSample, ...]
+    designer: tuple[TrainingSample, ...]
+    replay: int
+    raw: tuple[float | None, ...]
+    weight: float | None
+    metrics: UpdateMetrics
 
 
 def update(resources: Resources, state: LoopState, groups: Sequence[TrajectoryGroup], closed: ClosedSet) -> Trained:
     """One update on the union of what the agent just played and the designs whose window is over.
 
-    The policy gets the new weights before this returns; where there is nothing to train on, it keeps the old ones.
+    The policy has the new weights when this returns. Where nothing carries a gradient the engine's step still counts.
     """
     settings = resources.settings
     agent = agent_batch(settings, groups)
-    designer, weight = designer_batch(settings, closed, len(agent) or resources.settings.plays_of_a_rollout)
+    designer, weight = designer_batch(settings, closed, len(agent) or settings.plays_of_a_rollout)
     replay = resources.replay_samples(state.step)
-    trained = Trained(
-        step=state.step, agent=agent, designer=designer, replay=len(replay), raw=closed.raw, weight=weight
-    )
-    if not any(sample.advantage for sample in (*agent, *designer)) and not replay:
-        return trained
-    report = resources.engine.update((*agent, *designer), replay=replay)
-    resources.send_weights(state.step + 1)
-    return replace(trained, step=state.step + 1, report=report)
+    metrics = resources.engine.update((*agent, *designer), replay=replay)
+    resources.send_weights()
+    return Trained(agent=agent, designer=designer, replay=len(replay), raw=closed.raw, weight=weight, metrics=metrics)
 
 
 def agent_batch(settings: RunSettings, groups: Sequence[TrajectoryGroup]) -> tuple[TrainingSample, ...]:

@@ -86,6 +86,15 @@ def test_an_unfit_value_is_named_with_its_key(override):
         load_settings(Settings, None, [override])
 
 
+def test_a_table_given_in_part_keeps_the_rest_of_its_default():
+    class Outer(Section):
+        engine: Engine = Sharded(ranks=8, inner=Plain(rate=0.7))
+
+    settings = load_settings(Outer, None, ["engine.inner.type=plain", "engine.ranks=3"])
+    assert settings.engine == Sharded(ranks=3, inner=Plain(rate=0.7))
+    assert load_settings(Outer, None, ["engine.type=plain"]).engine == Plain()
+
+
 def test_a_missing_file_and_one_that_is_not_toml_are_errors(tmp_path):
     with pytest.raises(ConfigurationError, match=r"give a \.toml file"):
         load_settings(Settings, tmp_path / "none.toml")

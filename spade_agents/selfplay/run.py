@@ -1,0 +1,188 @@
+"""Starting and resuming runs: what the command line and the Python quickstart call."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
+from spade_agents.designer.memory import Memory
+from spade_agents.errors import ConfigurationError
+from spade_agents.policy import open_policy
+from spade_agents.policy.protocol import Policy
+from spade_agents.rollout import Evaluator
+from spade_agents.selfplay.checkpoint import newest_stable
+from spade_agents.selfplay.loop import StopRequest, run_loop
+from spade_agents.selfplay.pool import pool_specs
+from spade_agents.selfplay.resources import Replay, Resources
+from spade_agents.selfplay.run_directory import RunDirectory, refuse_existing
+from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSettings, StaticPool, SupervisedReplay
+from spade_agents.selfplay.state import LoopState
+from spade_agents.settings import load_settings
+from spade_agents.telemetry import ProgressReporter, SilentReporter
+from spade_agents.training.engine import open_engine
+from spade_environments.certificate import NoveltyIndex
+from spade_environments.sandbox import Sandbox, open_sandbox
+
+__all__ = ["RunResult", "resume", "train"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Where a run stands when control returns.
+
+    Attributes:
+        path: of the run directory.
+        finished: `False` where it was stopped; `resume(path)` goes on.
+        rollouts: done.
+    """
+
+    path: Path
+    finished: bool
+    rollouts: int
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of metrics."""
+        return RunDirectory(self.path).metrics.rows()
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The rows of held-out evaluations, oldest first."""
+        return [row for row in self.rows if row["kind"] == "evaluation"]
+
+
+def train(
+    settings: RunSettings | Path | str | None = None,
+    *,
+    out: Path | str,
+    overrides: Sequence[str] = (),
+    progress: ProgressReporter | None = None,
+) -> RunResult:
+    """Run self-play from a configuration to the end, or until Ctrl-C.
+
+    Args:
+        settings: a configuration, or the path of one; without it, the defaults.
+        out: the run directory to make; must not exist.
+        overrides: `key.path=value`, over a path's or the default settings.
+        progress: where progress goes; nowhere by default.
+
+    Raises:
+        ConfigurationError: an unknown key or an unfit value.
+        UsageError: the directory exists, or model, corpus or pool are missing; nothing was written.
+    """
+    chosen = settings if isinstance(settings, RunSettings) else load_settings(RunSettings, settings, overrides)
+    return asyncio.run(_train(chosen, Path(out), progress or SilentReporter()))
+
+
+def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunResult:
+    """Go on with a run from its newest checkpoint: the same next batch as if it had not been stopped.
+
+    Raises:
+        UsageError: no run there.
+        CheckpointError: no finished checkpoint, or a corrupt one.
+    """
+    return asyncio.run(_resume(RunDirectory.open(Path(run)), progress or SilentReporter()))
+
+
+async def _train(settings: RunSettings, out: Path, progress: ProgressReporter) -> RunResult:
+    refuse_existing(out)
+    async with _opened(settings, progress, lambda level: RunDirectory.create(out, settings, level)) as resources:
+        return await _run(resources, LoopState())
+
+
+async def _resume(directory: RunDirectory, progress: ProgressReporter) -> RunResult:
+    checkpoint = newest_stable(directory.checkpoints)
+    async with _opened(directory.settings, progress, lambda _: directory) as resources:
+        return await _run(resources, resources.load(checkpoint))
+
+
+async def _run(resources: Resources, state: LoopState) -> RunResult:
+    stop = StopRequest()
+    with stop.on_interrupt(resources.progress.say):
+        state = await run_loop(resources, state, stop)
+    path = resources.directory.path
+    if not state.finished:
+        resources.progress.say(f"Stopped after {state.rollout} rollouts. Go on with: spade train --resume {path}")
+    return RunResult(path=path, finished=state.finished, rollouts=state.rollout)
+
+
+@asynccontextmanager
+async def _opened(
+    settings: RunSettings, progress: ProgressReporter, directory: Callable[[str], RunDirectory]
+) -> AsyncIterator[Resources]:
+    """Open everything a run needs, the run directory last, so that a wrong setting leaves nothing behind."""
+    pool = settings.selfplay.pool
+    async with AsyncExitStack() as stack:
+        replay = _replay(settings)
+        corpus = _corpus(settings)
+        fixed = pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+        sandbox = await stack.enter_async_context(open_sandbox(settings.sandbox))
+        evaluator = _evaluator(settings, sandbox)
+        policy = await stack.enter_async_context(open_trainable_policy(settings.model.start))
+        designer: Policy = policy
+        if isinstance(settings.designer.policy, FrozenDesigner):
+            target = settings.designer.policy.target or settings.model.start
+            designer = await stack.enter_async_context(open_policy(target))
+        engine = stack.enter_context(open_engine(settings.training.engine, settings.model.start))
+        yield Resources(
+            settings=settings,
+            directory=directory(sandbox.level),
+            policy=policy,
+            designer=designer,
+            engine=engine,
+            sandbox=sandbox,
+            memory=Memory(settings=settings.designer.memory),
+            progress=progress,
+            corpus=corpus,
+            novelty=NoveltyIndex(threshold=settings.novelty.threshold) if settings.novelty.enabled else None,
+            fixed_pool=fixed,
+            evaluator=evaluator,
+            replay=replay,
+        )
+
+
+def _corpus(settings: RunSettings) -> Corpus | None:
+    match settings.designer.corpus:
+        case "none":
+            return None
+        case "builtin":
+            return builtin_corpus(seed=settings.run.seed)
+        case path:
+            return load_corpus(Path(path), seed=settings.run.seed)
+
+
+def _replay(settings: RunSettings) -> Replay | None:
+    table = settings.training.replay
+    if not isinstance(table, SupervisedReplay):
+        return None
+    found: Replay = named(table.source, "training.replay.source")
+    return found
+
+
+def _evaluator(settings: RunSettings, sandbox: Sandbox) -> Evaluator | None:
+    if settings.evaluation.evaluator == "none":
+        return None
+    factory = named(settings.evaluation.evaluator, "evaluation.evaluator")
+    evaluator: Evaluator = factory(settings.evaluation, sandbox)
+    return evaluator
+
+
+def named(path: str, key: str) -> Any:
+    """What `package.module:name` names; imported only now, so that rooms above this one can be configured.
+
+    Raises:
+        ConfigurationError: no such module or name.
+    """
+    module, separator, name = path.partition(":")
+    if not separator:
+        raise ConfigurationError(f"{key} is {path!r}; wanted package.module:name")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"{key} is {path!r}, which cannot be imported: {error}") from error

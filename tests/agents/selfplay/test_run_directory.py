@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spade_agents.errors import ConfigurationError, UsageError
+from spade_agents.selfplay.pool import OutcomeRow, Pool, pool_specs
+from spade_agents.selfplay.run_directory import RunDirectory
+from spade_agents.trajectory import Outcome, Trajectory
+from spade_environments import EnvironmentSpec, Skill
+from tests.agents.selfplay.scripted import settings
+
+
+def spec(name):
+    return EnvironmentSpec(name=name, source=f"# {name}\n", skill=Skill.DATA_RETRIEVAL, hint="look")
+
+
+def test_a_new_run_directory_holds_its_resolved_configuration_and_manifest(tmp_path):
+    chosen = settings("run.name=mine")
+    directory = RunDirectory.create(tmp_path / "run", chosen, "A")
+    assert directory.settings == chosen
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["sandbox_level"] == "A"
+    assert manifest["hardware"]["cpus"] >= 1
+    assert {"spade-agents", "torch"} <= set(manifest["versions"])
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_existing_directory_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(UsageError, match=r"exists already; give another --out.*--resume"):
+        RunDirectory.create(tmp_path / "run", settings(), "A")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_leaves_nothing_half_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        RunDirectory.create(tmp_path / "file" / "run", settings(), "A")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_is_no_run_and_a_spoilt_configuration_are_errors(tmp_path):
+    with pytest.raises(UsageError, match="is no run directory"):
+        RunDirectory.open(tmp_path)
+    directory = RunDirectory.create(tmp_path / "run", settings(), "A")
+    (tmp_path / "run" / "config.toml").write_text("[run]\nrolouts = 3\n")
+    with pytest.raises(ConfigurationError, match=r"did you mean 'run\.rollouts'"):
+        _ = directory.settings
+
+
+def test_plays_are_kept_whole_and_cut_back_to_a_rollout(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", settings(), "A")
+    play = Trajectory(environment_id="e", seed=1, outcome=Outcome.SCORED, reward=1.0, info={"met": True})
+    for rollout in range(3):
+        directory.write_trajectories(rollout, [play, play])
+        directory.metrics.append({"rollout": rollout})
+    assert list(directory.read_trajectories(2)) == [play, play]
+    directory.truncate(rollout=2, metrics_rows=2)
+    assert list(directory.read_trajectories(1)) == [play, play]
+    assert list(directory.read_trajectories(2)) == []
+    assert len(directory.metrics.rows()) == 2
+
+
+def test_a_pool_keeps_environments_in_order_and_is_cut_back_to_a_checkpoint(tmp_path):
+    pool = Pool(tmp_path)
+    first, second = spec("first"), spec("second")
+    for each in (first, second):
+        pool.add(each, None)
+        for rollout in (0, 1):
+            pool.record(each.id, OutcomeRow(rollout=rollout, unhinted=(1.0, None), win_rate=1.0))
+    pool.index((second.id, first.id))
+    assert pool.ids() == (second.id, first.id)
+    assert pool.spec(first.id) == first
+    assert pool_specs(str(tmp_path)) == (second, first)
+    pool.truncate((first.id,), rollout=1)
+    assert pool.ids() == (first.id,)
+    assert [row.rollout for row in pool.outcomes(first.id)] == [0]
+    assert not (tmp_path / second.id).exists()
+
+
+def test_a_missing_pool_and_a_changed_source_are_errors(tmp_path):
+    with pytest.raises(UsageError, match="is no pool"):
+        pool_specs(str(tmp_path / "none"))
+    pool = Pool(tmp_path)
+    pool.add(spec("first"), None)
+    (tmp_path / spec("first").id / "environment.py").write_text("# other\n")
+    with pytest.raises(UsageError, match="cannot be read"):
+        pool.spec(spec("first").id)
