@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "sandbox_facts"]
 
 _PACKAGES = ("torch", "transformers", "deepspeed", "numpy", "pydantic", "msgspec", "mcp")
 
@@ -50,7 +50,7 @@ def _facts() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "compiler": shutil.which("g++") or shutil.which("c++") or "none found: DeepSpeed cannot compile its operators",
         "packages": {name: _version(name) for name in _PACKAGES},
-        "sandbox": asyncio.run(_sandbox()),
+        "sandbox": asyncio.run(sandbox_facts()),
     }
 
 
@@ -63,12 +63,13 @@ def _version(name: str) -> str | None:
         return None
 
 
-async def _sandbox() -> dict[str, Any]:
+async def sandbox_facts() -> dict[str, Any]:
+    """Whether the sandbox opens here, at which level, and what that level means."""
     from spade_environments import HostFault
     from spade_environments.sandbox import open_sandbox
 
     try:
-        async with open_sandbox() as sandbox:
+        async with opensandbox_facts() as sandbox:
             level = str(sandbox.level)
             return {"works": True, "level": level, "means": _LEVELS.get(level, "unknown to this version")}
     except (HostFault, OSError) as error:

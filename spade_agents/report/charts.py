@@ -100,7 +100,8 @@ def scatter(
         for a, b in bands
     )
     zero = f'<line class="zero" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{_n(y.place(0))}" y2="{_n(y.place(0))}"/>'
-    title = f'<text class="axis" x="{LEFT:g}" y="{TOP - 2:g}">{escape(y_label)}</text>'
+    middle = _n((HEIGHT - BOTTOM + TOP) / 2)
+    title = f'<text class="axis mid" x="10" y="{middle}" transform="rotate(-90 10 {middle})">{escape(y_label)}</text>'
     return _svg(shaded + _grid(x, y, x_label) + zero + title + "".join(_dot(dot, x, y) for dot in dots), label)
 
 
@@ -108,7 +109,7 @@ def stacked_bars(parts: Sequence[Bars], xs: Sequence[float], *, label: str, y_ra
                  x_label: str = "rollout", show: Show = "{:g}".format) -> str:  # fmt: skip
     """One bar for each of `xs`, made of the parts in order from the bottom."""
     totals = [sum(part.values[i] for part in parts) for i in range(len(xs))]
-    low, high = y_range or covering([0.0, *totals])
+    low, high = y_range or covering(totals, at_least=(0.0, 4.0))
     y = Axis(low=low, high=high, start=HEIGHT - BOTTOM, end=TOP)
     slot = (WIDTH - LEFT - RIGHT) / max(len(xs), 1)
     width = min(slot * 0.8, 40.0)
