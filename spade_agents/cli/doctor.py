@@ -69,7 +69,7 @@ async def sandbox_facts() -> dict[str, Any]:
     from spade_environments.sandbox import open_sandbox
 
     try:
-        async with opensandbox_facts() as sandbox:
+        async with open_sandbox() as sandbox:
             level = str(sandbox.level)
             return {"works": True, "level": level, "means": _LEVELS.get(level, "unknown to this version")}
     except (HostFault, OSError) as error:
