@@ -42,7 +42,12 @@ def chosen_pair(plays: list[Trajectory]) -> list[Trajectory]:
     pairs = [(play, hinted[play.seed]) for play in unhinted if play.seed in hinted]
     if not pairs:
         return unhinted[:1]
-    return list(max(pairs, key=lambda pair: abs((pair[1].reward or 0.0) - (pair[0].reward or 0.0))))
+    return list(max(pairs, key=_difference))
+
+
+def _difference(pair: tuple[Trajectory, Trajectory]) -> float:
+    unhinted, hinted = pair
+    return abs((hinted.reward or 0.0) - (unhinted.reward or 0.0))
 
 
 def _play(play: Trajectory, hint: str | None) -> Play:
