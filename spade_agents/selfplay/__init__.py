@@ -1,1 +1,8 @@
-"""."""
+"""Self-play: the loop, its settings, its state, and the runs it leaves on disk."""
+
+from __future__ import annotations
+
+from spade_agents.selfplay.run import RunResult, resume, train
+from spade_agents.selfplay.settings import RunSettings
+
+__all__ = ["RunResult", "RunSettings", "resume", "train"]

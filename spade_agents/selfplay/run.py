@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.designer.memory import Memory
 from spade_agents.errors import ConfigurationError
-from spade_agents.policy import open_policy
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import Evaluator
 from spade_agents.selfplay.checkpoint import newest_stable
@@ -25,7 +24,8 @@ from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSett
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings
 from spade_agents.telemetry import ProgressReporter, SilentReporter
-from spade_agents.training.engine import open_engine
+from spade_agents.training.engine import TrainingEngine, open_engine
+from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox, open_sandbox
 
@@ -77,7 +77,15 @@ def train(
         UsageError: the directory exists, or model, corpus or pool are missing; nothing was written.
     """
     chosen = settings if isinstance(settings, RunSettings) else load_settings(RunSettings, settings, overrides)
-    return asyncio.run(_train(chosen, Path(out), progress or SilentReporter()))
+    path, told = Path(out), progress or SilentReporter()
+    # Every process checks this before it joins the engine's group, so none can see what the first one makes after it.
+    refuse_existing(path)
+
+    async def start(parts: Parts) -> RunResult:
+        async with _opened(chosen, parts, told, lambda level: RunDirectory.create(path, chosen, level)) as resources:
+            return await _run(resources, LoopState())
+
+    return _driven(chosen, path, start)
 
 
 def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunResult:
@@ -87,19 +95,41 @@ def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunR
         UsageError: no run there.
         CheckpointError: no finished checkpoint, or a corrupt one.
     """
-    return asyncio.run(_resume(RunDirectory.open(Path(run)), progress or SilentReporter()))
+    directory, told = RunDirectory.open(Path(run)), progress or SilentReporter()
+    settings, checkpoint = directory.settings, newest_stable(directory.checkpoints)
+
+    async def go_on(parts: Parts) -> RunResult:
+        async with _opened(settings, parts, told, lambda _: directory) as resources:
+            return await _run(resources, resources.load(checkpoint))
+
+    return _driven(settings, directory.path, go_on)
 
 
-async def _train(settings: RunSettings, out: Path, progress: ProgressReporter) -> RunResult:
-    refuse_existing(out)
-    async with _opened(settings, progress, lambda level: RunDirectory.create(out, settings, level)) as resources:
-        return await _run(resources, LoopState())
+class Parts(NamedTuple):
+    """What a run needs beside sandbox and policies; everything that a wrong setting can spoil."""
+
+    engine: TrainingEngine
+    start: Path
+    corpus: Corpus | None
+    fixed_pool: tuple[EnvironmentSpec, ...]
+    replay: Replay | None
 
 
-async def _resume(directory: RunDirectory, progress: ProgressReporter) -> RunResult:
-    checkpoint = newest_stable(directory.checkpoints)
-    async with _opened(directory.settings, progress, lambda _: directory) as resources:
-        return await _run(resources, resources.load(checkpoint))
+def _driven(settings: RunSettings, path: Path, drive: Callable[[Parts], Coroutine[Any, Any, RunResult]]) -> RunResult:
+    """Open the engine; its first process drives the loop, the others follow until it closes."""
+    from spade_agents.policy import model_folder
+
+    pool = settings.selfplay.pool
+    fixed = pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+    corpus, replay, start = _corpus(settings), _replay(settings), model_folder(settings.model.start)
+    engine = open_engine(settings.training.engine, start)
+    try:
+        if engine.rank > 0:
+            engine.follow()
+            return RunResult(path=path, finished=True, rollouts=settings.run.rollouts)
+        return asyncio.run(drive(Parts(engine, start, corpus, fixed, replay)))
+    finally:
+        engine.close()
 
 
 async def _run(resources: Resources, state: LoopState) -> RunResult:
@@ -114,36 +144,33 @@ async def _run(resources: Resources, state: LoopState) -> RunResult:
 
 @asynccontextmanager
 async def _opened(
-    settings: RunSettings, progress: ProgressReporter, directory: Callable[[str], RunDirectory]
+    settings: RunSettings, parts: Parts, progress: ProgressReporter, directory: Callable[[str], RunDirectory]
 ) -> AsyncIterator[Resources]:
-    """Open everything a run needs, the run directory last, so that a wrong setting leaves nothing behind."""
-    pool = settings.selfplay.pool
+    """Open everything else a run needs, the run directory last, so that a wrong setting leaves nothing behind."""
+    from spade_agents.policy import open_policy
+
     async with AsyncExitStack() as stack:
-        replay = _replay(settings)
-        corpus = _corpus(settings)
-        fixed = pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
         sandbox = await stack.enter_async_context(open_sandbox(settings.sandbox))
         evaluator = _evaluator(settings, sandbox)
-        policy = await stack.enter_async_context(open_trainable_policy(settings.model.start))
+        policy = await stack.enter_async_context(open_policy(str(parts.start)))
         designer: Policy = policy
         if isinstance(settings.designer.policy, FrozenDesigner):
-            target = settings.designer.policy.target or settings.model.start
+            target = settings.designer.policy.target or str(parts.start)
             designer = await stack.enter_async_context(open_policy(target))
-        engine = stack.enter_context(open_engine(settings.training.engine, settings.model.start))
         yield Resources(
             settings=settings,
             directory=directory(sandbox.level),
             policy=policy,
             designer=designer,
-            engine=engine,
+            engine=parts.engine,
             sandbox=sandbox,
             memory=Memory(settings=settings.designer.memory),
             progress=progress,
-            corpus=corpus,
+            corpus=parts.corpus,
             novelty=NoveltyIndex(threshold=settings.novelty.threshold) if settings.novelty.enabled else None,
-            fixed_pool=fixed,
+            fixed_pool=parts.fixed_pool,
             evaluator=evaluator,
-            replay=replay,
+            replay=parts.replay,
         )
 
 

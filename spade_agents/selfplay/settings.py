@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pydantic
@@ -191,9 +192,13 @@ class EvaluationTable(Section):
     """Held-out plays during the run: the same ones every time."""
 
     evaluator: str = "none"
-    """`package.module:name` of a factory called with this table, or `none`."""
+    """`package.module:name` of a factory called with this table and the open sandbox, or `none`."""
+    parts: Mapping[str, str] = {}
+    """What is evaluated, by name, each reported apart; the evaluator knows what the values mean."""
     plays: int = Field(default=400, ge=1)
     """Plays of each part."""
+    play: PlaySettings = PlaySettings(style="compact", sampling=Sampling(max_tokens=128))
+    """Of every play, for every policy."""
     every: int = Field(default=0, ge=0)
     """Rollouts between evaluations; 0 for the start and the end alone."""
     seed: int = 20_000

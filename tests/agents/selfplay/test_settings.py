@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spade_agents.errors import ConfigurationError
+from spade_agents.selfplay.settings import RunSettings
+from spade_agents.settings import load_settings, to_toml
+from spade_environments.spec import GAME_SKILLS, TOOL_SKILLS
+
+CONFIGS = sorted(Path("configs").glob("*.toml"))
+
+
+def load(*overrides):
+    return load_settings(RunSettings, None, overrides)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_shipped_configuration_is_read_and_survives_being_written(path, tmp_path):
+    settings = load_settings(RunSettings, path)
+    (tmp_path / "config.toml").write_text(to_toml(settings))
+    assert load_settings(RunSettings, tmp_path / "config.toml") == settings
+
+
+def test_there_are_configurations_to_ship():
+    assert {path.stem for path in CONFIGS} >= {"nano", "nano_deepspeed", "nano_quick"}
+
+
+def test_skills_are_named_one_by_one_or_as_a_group():
+    assert load("designer.skills=games").designer.skills == GAME_SKILLS
+    assert load("designer.skills=tools").designer.skills == TOOL_SKILLS
+    assert len(load("designer.skills=all").designer.skills) == 12
+    assert load("designer.skills=['optimization']").designer.skills == GAME_SKILLS[4:5]
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("designer.skills=['chess']", r"designer\.skills"),
+        ("designer.skills=[]", "at least one skill"),
+        ("selfplay.hint_plays=99", "both arms share seeds"),
+        ("selfplay.hint_plays=0", "needs hinted plays"),
+        ("selfplay.play.sampling.top_p=0.9", "bias the ratio"),
+        ("designer.call.style=full", "one model plays both roles"),
+        ("selfplay.pool.type=none", "nothing to train on"),
+        ("reward.type=blnd", "does not match any of the expected tags"),
+        ("reward.regret_scal=1.0", r"did you mean 'reward\.regret_scale'"),
+        ("training.engine.optimizer.lr=1.0", "known here: learning_rate"),
+        ("training.learning_rate=1.0", r"did you mean 'training\.engine\.optimizer\.learning_rate'"),
+        ("sandbox.limits.memori=1", r"did you mean 'sandbox\.limits\.memory'"),
+    ],
+)
+def test_settings_that_cannot_work_are_errors_before_anything_runs(override, told):
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        load(override)
+    assert caught.value.exit_code == 2
+
+
+def test_every_reward_and_pool_type_can_be_chosen():
+    for reward in ("blend", "regret_only", "anchor_only", "learning_potential"):
+        assert load(f"reward.type={reward}").reward.type == reward
+    for pool in ("designed", "static", "frontier"):
+        assert load(f"selfplay.pool.type={pool}").selfplay.pool.type == pool
