@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -43,6 +43,16 @@ class MicroBatch:
     advantages: Tensor
     weights: Tensor
     samples: tuple[int, ...]
+
+    def to(self, device: str) -> MicroBatch:
+        """The same on another device."""
+        return replace(
+            self,
+            tokens=self.tokens.to(device),
+            rollout=self.rollout.to(device),
+            advantages=self.advantages.to(device),
+            weights=self.weights.to(device),
+        )
 
 
 def trained_tokens(sample: Masked) -> list[int]:

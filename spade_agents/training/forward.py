@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -44,28 +44,32 @@ class TrainableForward(nn.Module):
     Args:
         model: any causal language model whose logits are its head's output; its attention is replaced by a faster equal
             one where that exists, so give the trainer its own copy of a model that also samples.
+        precision: of the matrix products; what is returned is fp32.
 
     Raises:
         PolicyError: the model changes its logits after the head.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, precision: Precision = Precision.FP32) -> None:
         super().__init__()
         changed = [name for name in _LOGIT_SETTINGS if getattr(model.config, name, None) not in (None, 1.0)]
         if changed:
             raise PolicyError(f"the model's logits depend on {', '.join(changed)}; train a model without it")
         use_causal_attention(model)
         self.model = model
+        self.precision = precision
 
     def forward(self, input_ids: Tensor, positions: Tensor, targets: Tensor, temperatures: Tensor) -> Tensor:
         """Log-probabilities of `targets` at `temperatures`, shape (N,), fp32; arguments as in `Tokens`."""
-        hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-        chosen = hidden.flatten(0, 1).index_select(0, positions)
-        logits = self.model.get_output_embeddings()(chosen).float() / temperatures.unsqueeze(1)
-        return -cross_entropy(logits, targets, reduction="none")
+        with autocast(self.precision, input_ids.device):
+            hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+            chosen = hidden.flatten(0, 1).index_select(0, positions)
+            logits = self.model.get_output_embeddings()(chosen)
+        return -cross_entropy(logits.float() / temperatures.unsqueeze(1), targets, reduction="none")
 
 
-def autocast(precision: Precision, device: str = "cpu") -> AbstractContextManager[Any]:
-    """bf16 matrix products, or none; the loss is always computed outside, in fp32."""
-    kind = torch.device(device).type
-    return torch.autocast(kind, dtype=torch.bfloat16, enabled=precision is Precision.BF16)
+def autocast(precision: Precision, device: torch.device | str = "cpu") -> AbstractContextManager[Any]:
+    """bf16 matrix products; for fp32 whatever is in force outside."""
+    if precision is Precision.FP32:
+        return nullcontext()
+    return torch.autocast(torch.device(device).type, dtype=torch.bfloat16)

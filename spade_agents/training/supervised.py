@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from spade_agents.training.batch import collate, partition, trained_tokens
 from spade_agents.training.forward import Tokens, TrainableForward
@@ -41,6 +41,10 @@ class SupervisedBatch:
     def targets(self) -> int:
         """How many tokens are imitated."""
         return self.tokens.targets.numel()
+
+    def to(self, device: str) -> SupervisedBatch:
+        """The same on another device."""
+        return SupervisedBatch(tokens=self.tokens.to(device), weight=self.weight)
 
 
 def supervised_batches(samples: Sequence[SupervisedSample], *, token_budget: int) -> list[SupervisedBatch]:
@@ -82,12 +86,11 @@ def shuffled_batches(
         yield SupervisedBatch(tokens=tokens, weight=1.0 / tokens.targets.numel())
 
 
-def supervised_loss(forward: nn.Module, batch: SupervisedBatch) -> Tensor:
+def supervised_loss(forward: Callable[..., Tensor], batch: SupervisedBatch) -> Tensor:
     """Cross-entropy of the batch's targets, summed with its weight: a scalar to call `backward` on.
 
     Args:
-        forward: a `TrainableForward`, or an engine around one; call it inside `autocast` for bf16.
+        forward: a `TrainableForward`, which decides the precision, or an engine around one.
         batch: from `shuffled_batches` (a mean by itself) or `supervised_batches` (a share of the step's mean).
     """
-    logprobs: Tensor = forward(*batch.tokens)
-    return -logprobs.sum() * batch.weight
+    return -forward(*batch.tokens).sum() * batch.weight

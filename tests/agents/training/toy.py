@@ -14,17 +14,17 @@ VOCABULARY = 31
 
 def toy_llama(seed: int = 0, **changes) -> LlamaForCausalLM:
     torch.manual_seed(seed)
-    settings = dict(
-        vocab_size=VOCABULARY,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-    )
+    settings = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": 128,
+        "tie_word_embeddings": True,
+        "initializer_range": 0.3,
+    }
     return LlamaForCausalLM(LlamaConfig(**(settings | changes))).eval()
 
 
@@ -33,7 +33,7 @@ def toy_samples(count: int = 6, seed: int = 0, *, temperature: float = 1.0) -> l
     samples = []
     for index in range(count):
         length = rng.randint(6, 20)
-        mask = tuple(place > 2 and rng.random() < 0.7 for place in range(length - 1)) + (True,)
+        mask = (*tuple(place > 2 and rng.random() < 0.7 for place in range(length - 1)), True)
         samples.append(
             TrainingSample(
                 token_ids=tuple(rng.randrange(VOCABULARY) for _ in range(length)),

@@ -1,0 +1,63 @@
+"""Models from and to Hugging Face folders, and the optimiser they are trained with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from spade_agents.errors import UsageError
+from spade_agents.training.config import OptimizerConfig
+
+__all__ = ["export_model", "full_precision", "load_model", "make_optimizer"]
+
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
+_WRITTEN = frozenset({"config.json", "model.safetensors.index.json", "spade.json"})
+
+
+def load_model(folder: Path) -> Any:
+    """A causal language model in fp32.
+
+    Raises:
+        UsageError: no such folder, or no model in it.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"found no config.json in {folder}; give a Hugging Face model folder")
+    try:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{folder} does not load as a causal language model: {error}") from error
+    return model.eval()
+
+
+def export_model(model: Any, folder: Path, *, source: Path | None) -> None:
+    """Write weights and configuration, and beside them the tokenizer and template files of `source`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    for path in sorted(source.iterdir()) if source and source.resolve() != folder.resolve() else ():
+        if path.is_file() and path.suffix not in _WEIGHTS and path.name not in _WRITTEN:
+            shutil.copyfile(path, folder / path.name)
+
+
+def full_precision(model: nn.Module) -> Mapping[str, Tensor]:
+    """Copies of all weights, fp32 on the CPU, by the model's own names."""
+    return {name: value.detach().to("cpu", torch.float32, copy=True) for name, value in model.state_dict().items()}
+
+
+def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
+    """AdamW in two groups: matrices with weight decay, vectors without."""
+    matrices = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+    )

@@ -1,0 +1,100 @@
+"""DeepSpeed is held to the torch engine: same batch, same loss and weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from spade_agents.errors import CheckpointError, UsageError
+from spade_agents.training.config import DeepSpeedEngineConfig, Precision
+from spade_agents.training.deepspeed_engine import DeepSpeedEngine
+from tests.agents.training.conformance import CONFIG, REPLAY, check_conformance, reference_run
+from tests.agents.training.toy import toy_llama, toy_samples
+
+
+def config(stage: int = 2, **changes) -> DeepSpeedEngineConfig:
+    shared = {name: getattr(CONFIG, name) for name in ("optimizer", "loss", "token_budget")}
+    return replace(DeepSpeedEngineConfig(zero_stage=stage, **shared), **changes)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_one_process_gives_the_loss_gradient_norm_and_weights_of_the_torch_engine(stage: int):
+    check_conformance(DeepSpeedEngine(toy_llama(), config(stage)), reference_run())
+
+
+def test_several_steps_an_update_and_the_penalty_agree_too():
+    changes = {"updates_per_rollout": 2, "epochs": 2, "loss": replace(CONFIG.loss, kl_coefficient=0.05)}
+    check_conformance(DeepSpeedEngine(toy_llama(), config(2, **changes)), reference_run(**changes))
+
+
+@pytest.mark.parametrize("stage", [0, 2])
+def test_a_loaded_engine_goes_on_to_the_bit(tmp_path: Path, stage: int):
+    settings = config(stage, loss=replace(CONFIG.loss, kl_coefficient=0.005))
+    engine, samples = DeepSpeedEngine(toy_llama(), settings), toy_samples(6)
+    engine.update(samples)
+    engine.save(tmp_path)
+    resumed = DeepSpeedEngine(toy_llama(seed=5), settings)
+    resumed.load(tmp_path)
+    assert resumed.step == 1
+    first, second = engine.update(samples), resumed.update(samples)
+    assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
+    assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in engine.state_dict().items())
+
+
+def test_scoring_exporting_and_bf16_work_as_in_the_torch_engine(tmp_path: Path):
+    engine, samples = DeepSpeedEngine(toy_llama(), config(2, precision=Precision.BF16)), toy_samples(6)
+    engine.update(samples, replay=REPLAY)
+    assert [len(row) for row in engine.logprobs(samples)] == [len(sample.token_ids) for sample in samples]
+    engine.export(tmp_path)
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path).state_dict()
+    assert exported.keys() == engine.state_dict().keys()
+    assert all(torch.equal(value, exported[name]) for name, value in engine.state_dict().items())
+
+
+def test_an_update_without_any_gradient_moves_no_weight():
+    engine = DeepSpeedEngine(toy_llama(), config())
+    before = engine.state_dict()
+    metrics = engine.update([replace(sample, advantage=0.0) for sample in toy_samples(3)])
+    assert (metrics.optimizer_steps, engine.step) == (0, 1)
+    assert all(torch.equal(value, before[name]) for name, value in engine.state_dict().items())
+
+
+def test_checkpoints_that_do_not_fit_say_why(tmp_path: Path):
+    engine = DeepSpeedEngine(toy_llama(), config(2))
+    with pytest.raises(CheckpointError, match=r"no engine\.json"):
+        engine.load(tmp_path)
+    engine.save(tmp_path)
+    with pytest.raises(CheckpointError, match="found zero_stage = 2, wanted 1"):
+        DeepSpeedEngine(toy_llama(), config(1)).load(tmp_path)
+    (tmp_path / "engine.json").write_text("{")
+    with pytest.raises(CheckpointError, match="corrupt"):
+        engine.load(tmp_path)
+
+
+def test_rank_0_leads_and_follows_nobody():
+    with pytest.raises(UsageError, match="rank 0 leads"):
+        DeepSpeedEngine(toy_llama(), config()).follow()
+
+
+def test_a_single_process_leaves_no_launcher_variables_behind():
+    DeepSpeedEngine(toy_llama(), config())
+    assert not {"RANK", "WORLD_SIZE", "MASTER_PORT"} & os.environ.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_two_processes_with_uneven_micro_batches_end_at_the_single_process_weights(tmp_path: Path, stage: int):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "tests.agents.training.conformance", str(stage), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report == {"ranks": 2, "micro_batches": [2, 1], "resumed": True}
