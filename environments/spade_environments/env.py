@@ -13,13 +13,13 @@ from spade_environments.limits import Limits
 from spade_environments.types import Action, Observation, Reply, StepResult, ToolCall, ToolSpec
 from spade_environments.validation import ArgumentValidator, CallError, check_reply, clean_text
 
-__all__ = ["Backend", "EnvironmentDescription", "EpisodeEnv", "EpisodeOverError"]
+__all__ = ["Backend", "EnvironmentDescription", "EpisodeEnv", "OrderError"]
 
 R = TypeVar("R")
 
 
-class EpisodeOverError(RuntimeError):
-    """`step`, `solution` or `hidden_values` before `reset`, or anything after `aclose`."""
+class OrderError(RuntimeError):
+    """A method out of order: `step`, `solution` or `hidden_values` before `reset`, or anything after `aclose`."""
 
 
 class Backend(Protocol):
@@ -104,11 +104,16 @@ class EpisodeEnv:
     def max_turns(self) -> int:
         return self.description.max_turns
 
-    async def reset(self, seed: int) -> Observation:
+    async def reset(self, seed: int, *, fresh: bool = True) -> Observation:
+        """Begin the instance of `seed`; unless `fresh`, in the process of the episode before it.
+
+        The certificate alone asks for that: it saves forks and shows what an episode leaves behind. The limits of the
+        first episode then hold for all of them together.
+        """
         self._running, self._last = False, None
         if self._closed:
-            raise EpisodeOverError("the episode is closed; open another one")
-        if self._used:
+            raise OrderError("the episode is closed; open another one")
+        if self._used and fresh:
             await self._backend.aclose()
             self._backend = await self._reopen()
         self._used = True
@@ -123,7 +128,7 @@ class EpisodeEnv:
         """Take one action; after the end, an error that repeats the last reward.
 
         Raises:
-            EpisodeOverError: before `reset` or after `aclose`.
+            OrderError: before `reset` or after `aclose`.
         """
         if self._last is not None:
             return _after_the_end(action, self._last)
@@ -144,7 +149,7 @@ class EpisodeEnv:
         """The gold actions of the instance just reset: privileged.
 
         Raises:
-            EpisodeOverError: before `reset` or after `aclose`.
+            OrderError: before `reset` or after `aclose`.
         """
         self._require_running("solution")
         reply = await self._ask("solution", {}, wire.SolutionReply)
@@ -154,7 +159,7 @@ class EpisodeEnv:
         """What `hidden` names, as text: privileged.
 
         Raises:
-            EpisodeOverError: before `reset` or after `aclose`.
+            OrderError: before `reset` or after `aclose`.
         """
         self._require_running("hidden_values")
         return (await self._ask("hidden_values", {}, wire.HiddenReply)).values
@@ -174,7 +179,7 @@ class EpisodeEnv:
     def _require_running(self, method: str) -> None:
         if not self._running:
             told = "the episode is closed; open another one" if self._closed else f"call reset(seed) before {method}"
-            raise EpisodeOverError(told)
+            raise OrderError(told)
 
     async def _ask(self, operation: str, payload: dict[str, Any], reply: type[R]) -> R:
         return await self._backend.request(operation, payload, reply)

@@ -25,7 +25,7 @@ class Episode:
 
     def __init__(self, source: str, class_name: str | None = None) -> None:
         module = load_module(source)
-        self.cls = find_class(module, class_name)
+        self.cls: Any = find_class(module, class_name)
         self.is_text = issubclass(self.cls, contract.TextEnv)
         self.tools = _text_tools(self.cls) if self.is_text else _tool_specs(self.cls)
         _check_class(self.cls)

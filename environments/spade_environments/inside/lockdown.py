@@ -17,6 +17,7 @@ __all__ = [
     "adopt_orphans",
     "children",
     "die_with_parent",
+    "own_resident",
     "own_size",
     "seal_kernel",
     "shut_in",
@@ -55,6 +56,13 @@ def own_size() -> int:
     """Address space of this process in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123 (pathlib is not otherwise loaded here)
         return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def own_resident() -> int:
+    """Resident bytes of this process that no file backs; a forked child starts with as many, all of them shared."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        fields = file.read().split()
+    return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
 
 
 def die_with_parent() -> None:

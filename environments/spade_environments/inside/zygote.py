@@ -35,7 +35,7 @@ def main(control: int, options: str) -> None:
         zygote = Zygote(channel, policy)
         gc.collect()
         gc.freeze()
-        channel.send(json.dumps({"event": "ready", "level": lockdown.LEVEL}).encode())
+        channel.send(json.dumps({"event": "ready", "level": lockdown.LEVEL, "resident": lockdown.own_resident()}).encode())
         zygote.run()
 
 

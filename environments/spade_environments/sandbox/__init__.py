@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from spade_environments.env import EnvironmentDescription, EpisodeEnv, EpisodeOverError
+from spade_environments.env import EnvironmentDescription, EpisodeEnv, OrderError
 from spade_environments.limits import Limits
 from spade_environments.sandbox.settings import InlineSandboxSettings, LocalSandboxSettings, SandboxSettings
 from spade_environments.spec import EnvironmentSpec
@@ -14,10 +14,10 @@ from spade_environments.spec import EnvironmentSpec
 __all__ = [
     "EnvironmentDescription",
     "EpisodeEnv",
-    "EpisodeOverError",
     "InlineSandboxSettings",
     "Limits",
     "LocalSandboxSettings",
+    "OrderError",
     "Sandbox",
     "SandboxSettings",
     "open_sandbox",

@@ -13,7 +13,7 @@ from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, Sa
 from spade_environments.inside.lockdown import SETUP_FAILED
 from spade_environments.limits import Limits
 from spade_environments.sandbox.process import Ended, Zygote
-from spade_environments.sandbox.watch import Watch, cpu_seconds, is_asleep
+from spade_environments.sandbox.watch import Watch, cpu_seconds, is_asleep, resident_bytes
 from spade_environments.wire import Failed, WireError, decode, encode
 
 __all__ = ["Child"]
@@ -48,9 +48,10 @@ class Child:
         self._episode, self._process = zygote.fork(theirs)
         watch.add(self)
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
+    def resident(self) -> int:
+        """Bytes the child has added to what it shares with its zygote since the fork."""
+        pid = self._process.pid
+        return 0 if pid is None else max(0, resident_bytes(pid) - self._zygote.resident)
 
     async def start(self) -> None:
         """Wait until the child is shut in.

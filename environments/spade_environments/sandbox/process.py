@@ -130,6 +130,7 @@ class Zygote:
         self._next = 0
         self.alive = True
         self.level = "D"
+        self.resident = 0
         self.ready: asyncio.Future[None] = self._loop.create_future()
         control.setblocking(False)
         self._loop.add_reader(control.fileno(), self._read)
@@ -204,7 +205,7 @@ class Zygote:
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "ready":
-            self.level = event["level"]
+            self.level, self.resident = event["level"], event["resident"]
             self.ready.set_result(None)
             return
         process = self._processes.get(event["episode"])

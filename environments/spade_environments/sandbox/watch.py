@@ -11,7 +11,7 @@ from typing import Protocol
 from spade_environments.faults import FaultKind
 from spade_environments.limits import Limits
 
-__all__ = ["Watch", "Watched", "cpu_seconds", "is_asleep"]
+__all__ = ["Watch", "Watched", "cpu_seconds", "is_asleep", "resident_bytes"]
 
 _SWEEP = 0.05
 _SLOW_SWEEP = 0.5
@@ -21,8 +21,7 @@ _PAGE = resource.getpagesize()
 class Watched(Protocol):
     """A child under watch; `due` says which limit it passed, `stop` ends it."""
 
-    @property
-    def pid(self) -> int | None: ...
+    def resident(self) -> int: ...
 
     def due(self, now: float) -> tuple[FaultKind, str] | None: ...
 
@@ -46,7 +45,7 @@ def is_asleep(pid: int) -> bool:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process that is its own, without pages shared with the zygote; 0 once it is gone."""
+    """Resident memory that no file backs, the pages still shared with the zygote included; 0 once it is gone."""
     try:
         fields = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:
@@ -96,7 +95,7 @@ class Watch:
     def _weigh(self) -> None:
         self._weighing = self._loop.call_later(_SLOW_SWEEP, self._weigh) if self._live else None
         self._stop_due(self._live)
-        weights = {child: resident_bytes(child.pid) for child in self._live if child.pid is not None}
+        weights = {child: child.resident() for child in tuple(self._live)}
         for child, weight in weights.items():
             if weight > self._limits.memory:
                 child.stop(FaultKind.MEMORY, f"{weight >> 20} MiB resident; at most {self._limits.memory >> 20}")

@@ -1,0 +1,110 @@
+"""What the host loses is a host fault, never an environment's, and the next episode is played again."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from spade_environments import HostFault, ToolCall
+from spade_environments.sandbox import open_sandbox
+
+ACT = ToolCall(name="act", arguments={"action": "x"})
+
+
+def children_of(pid):
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def only(values):
+    (value,) = values
+    return value
+
+
+async def lost_and_found(spec, victim):
+    """Kill what `victim` picks while an episode lives; the fault it gives, and what a new episode answers."""
+    async with open_sandbox() as sandbox:
+        async with await sandbox.open(spec) as env:
+            await env.reset(0)
+            os.kill(victim(only(children_of(os.getpid()))), signal.SIGKILL)
+            with pytest.raises(HostFault) as caught:
+                for _ in range(10_000):
+                    await env.step(ACT)
+        async with await sandbox.open(spec) as env:
+            await env.reset(0)
+            answer = (await env.step(ACT)).observation.text
+    return caught.value.kind, answer
+
+
+async def test_a_killed_zygote_is_a_host_fault_and_a_fresh_one_is_started(make_spec, make_text_env):
+    spec = make_spec(make_text_env())
+    assert await lost_and_found(spec, lambda supervisor: only(children_of(supervisor))) == ("host_fault", "ok")
+
+
+async def test_a_killed_supervisor_is_a_host_fault_and_a_fresh_one_is_started(make_spec, make_text_env):
+    assert await lost_and_found(make_spec(make_text_env()), lambda supervisor: supervisor) == ("host_fault", "ok")
+
+
+async def test_a_request_cut_short_ends_its_child(make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
+    async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
+        await env.reset(0)
+        zygote = only(children_of(only(children_of(os.getpid()))))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(env.step(ACT), 0.1)
+        with pytest.raises(HostFault):
+            await env.step(ACT)
+        await env.aclose()
+        assert children_of(zygote) == set()
+
+
+TRAINER = """
+import asyncio, sys
+from spade_environments import EnvironmentSpec, Skill, ToolCall
+from spade_environments.sandbox import open_sandbox
+
+async def main():
+    spec = EnvironmentSpec(name="probe", source=sys.argv[1], skill=Skill.DATA_RETRIEVAL)
+    async with open_sandbox() as sandbox:
+        env = await sandbox.open(spec)
+        await env.reset(0)
+        print("ready", flush=True)
+        await env.step(ToolCall(name="act", arguments={"action": "x"}))
+
+asyncio.run(main())
+"""
+
+
+def alive_below(root):
+    found, layer = set(), {root}
+    while layer:
+        layer = {child for pid in layer for child in children_of(pid)}
+        found |= layer
+    return found
+
+
+@pytest.mark.parametrize("step", ["while True: pass", "import queue; queue.Queue().get()"])
+def test_a_killed_trainer_leaves_no_child(step, make_spec, make_text_env):
+    spec = make_spec(make_text_env(step=step))
+    trainer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(TRAINER), spec.source], stdout=subprocess.PIPE)
+    assert trainer.stdout.readline() == b"ready\n"
+    below = alive_below(trainer.pid)
+    assert len(below) == 3
+    trainer.kill()
+    trainer.communicate()
+    until = time.monotonic() + 10
+    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in below):
+        pass
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+
+
+async def test_a_machine_that_cannot_fork_is_a_host_fault(monkeypatch, make_spec):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(HostFault, match="cannot be started"):
+        async with open_sandbox():
+            raise AssertionError("it opened")
