@@ -55,7 +55,7 @@ FORBIDDEN_ATTRIBUTES = frozenset(
     | {(module, name) for module in ("numpy", "np") for name in _NUMPY_FILES}
     | {(module, "sys") for module in _SHOWING_SYS}
     | {("io", name) for name in _words("open open_code FileIO OpenWrapper")}
-    | {("time", "sleep"), ("string", "Formatter"), ("types", "FunctionType"), ("types", "CodeType")}
+    | {("string", "Formatter"), ("types", "FunctionType"), ("types", "CodeType")}
 )
 
 # Attributes with which ToolEnv keeps its place among the goals.

@@ -115,7 +115,7 @@ class Children:
         """
         env = await self.env(slot)
         try:
-            first = await env.reset(seed)
+            first = await env.reset(seed, fresh=False)
         except EnvironmentFault as fault:
             again = self._episodes[slot] > 0 and fault.kind in _USED_UP
             await self.drop(slot)

@@ -135,7 +135,7 @@ class InProcessEnv:
         except Exception as error:
             raise EnvironmentFault(FaultKind.ENV_ERROR, phase, f"{type(error).__name__}: {error}") from error
 
-    async def reset(self, seed):
+    async def reset(self, seed, *, fresh=True):
         reply = self._guard("reset", self._episode.reset, seed)
         self._open = set(reply["tools"])
         return Observation(role="user", text=reply["observation"])

@@ -27,17 +27,18 @@ FEW = CertificateSettings(seeds=3)
 @pytest.mark.parametrize("error", [HostFault(FaultKind.HOST_FAULT, "step", "lost"), OSError("broken"), KeyError("x")])
 @pytest.mark.parametrize("base", ["desk", "dial"])
 async def test_a_fault_of_ours_at_any_moment_is_undecided(base, error, make_sandbox, make_spec, request):
+    settings = CertificateSettings(seeds=2, probe_steps=3)
     spec = make_spec(request.getfixturevalue(base))
     sound = make_sandbox()
-    assert (await certify(spec, sound, settings=FEW)).admitted
+    assert (await certify(spec, sound, settings=settings)).admitted
+    moments = [moment for moment, phase in enumerate(sound.operations) if phase != "close"]
     seen = set()
-    for moment, phase in enumerate(sound.operations):
-        if phase != "close":
-            certificate = await certify(spec, make_sandbox({moment: error}), settings=FEW)
-            assert certificate.verdict is Verdict.UNDECIDED
-            assert certificate.repair == ""
-            seen.add(certificate.reason.gate)
-    assert seen >= {Gate.LOAD, Gate.RESET, Gate.DETERMINISM, Gate.GOALS}
+    for moment in {*moments[:3], *moments[3::29]}:
+        certificate = await certify(spec, make_sandbox({moment: error}), settings=settings)
+        assert certificate.verdict is Verdict.UNDECIDED
+        assert certificate.repair == ""
+        seen.add(certificate.reason.gate)
+    assert seen >= {Gate.LOAD, Gate.RESET, Gate.DETERMINISM, Gate.FLOOR, Gate.ROBUSTNESS}
 
 
 @pytest.mark.parametrize("gate", list(GATES))

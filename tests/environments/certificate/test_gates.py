@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spade_environments.certificate import Gate, GateStatus, Verdict, certify
+from spade_environments.certificate import (
+    CertificateSettings,
+    Gate,
+    GateStatus,
+    Verdict,
+    certify,
+    certify_many,
+)
+from spade_environments.sandbox import open_sandbox
 
 # Gate, what is broken, base, (old, new) edits, words that the repair message must hold.
 BROKEN = [
@@ -62,13 +70,6 @@ BROKEN = [
         "desk",
         [('return "cancelled"', "self._position = 3")],
         ["_position"],
-    ),
-    (
-        "lint",
-        "it sleeps",
-        "dial",
-        [("\n\n\nclass", "\nimport time\n\n\nclass"), ("self.turns += 1", "time.sleep(9)")],
-        ["time.sleep"],
     ),
     # 2 load
     ("load", "its module raises", "dial", [("\n\n\nclass", "\n\nSIZE = 1 // 0\n\n\nclass")], ["ZeroDivisionError"]),
@@ -276,15 +277,18 @@ BROKEN = [
 ]
 
 
+def edited(source, edits):
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
 @pytest.mark.parametrize(("gate", "defect", "base", "edits", "words"), BROKEN, ids=[f"{b[0]}-{b[1]}" for b in BROKEN])
 async def test_a_broken_environment_fails_at_its_gate_and_passes_all_before(
     gate, defect, base, edits, words, make_sandbox, make_spec, request
 ):
-    source = request.getfixturevalue(base)
-    for old, new in edits:
-        assert old in source
-        source = source.replace(old, new)
-    certificate = await certify(make_spec(source), make_sandbox())
+    certificate = await certify(make_spec(edited(request.getfixturevalue(base), edits)), make_sandbox())
     assert certificate.verdict is Verdict.REJECTED, certificate
     assert certificate.reason.gate == Gate(gate), certificate.reason
     for word in words:
@@ -305,3 +309,13 @@ async def test_the_unbroken_environments_are_certified(base, make_sandbox, make_
 def test_each_of_the_first_six_gates_has_at_least_three_broken_environments():
     for gate in list(Gate)[:6]:
         assert sum(entry[0] == gate for entry in BROKEN) >= 3
+
+
+async def test_the_real_sandbox_finds_every_broken_environment_at_the_same_gate(make_spec, desk, dial):
+    bases = {"desk": desk, "dial": dial}
+    specs = [make_spec(edited(bases[base], edits)) for _, _, base, edits, _ in BROKEN]
+    async with open_sandbox() as sandbox:
+        certificates = await certify_many(specs, sandbox, settings=CertificateSettings(seeds=3))
+    for (gate, defect, *_), certificate in zip(BROKEN, certificates, strict=True):
+        assert certificate.reason.gate == Gate(gate), (defect, certificate.reason)
+        assert certificate.reason.status is GateStatus.FAILED, (defect, certificate.reason)
