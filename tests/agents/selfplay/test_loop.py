@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -37,10 +38,18 @@ async def count_evaluations(policy, *, step, seed):
     return EvalSummary(step=step, parts={"known": part})
 
 
-async def test_a_scripted_run_covers_the_whole_loop(tmp_path):
-    resources, state = await run(tmp_path / "run", settings("evaluation.every=2"), evaluator=count_evaluations)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run to its end: five rollouts, sets of three kept for two; its resources and last state."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    chosen = settings("run.rollouts=5", "evaluation.every=2")
+    return asyncio.run(run(path, chosen, evaluator=count_evaluations))
+
+
+def test_a_scripted_run_covers_the_whole_loop(finished):
+    resources, state = finished
     assert state.finished
-    assert state.rollout == 4
+    assert state.rollout == 5
     rows = resources.directory.metrics.rows()
     assert [(row["kind"], row["rollout"]) for row in rows] == [
         ("evaluation", 0),
@@ -49,37 +58,43 @@ async def test_a_scripted_run_covers_the_whole_loop(tmp_path):
         ("evaluation", 2),
         ("rollout", 2),
         ("rollout", 3),
-        ("flush", 4),
         ("evaluation", 4),
+        ("rollout", 4),
+        ("flush", 5),
+        ("evaluation", 5),
     ]
     assert [("design" in row, "regret" in row) for row in rows if row["kind"] == "rollout"] == [
         (True, True),
         (False, False),
-    ] * 2
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
     assert resources.directory.read_evaluation(4).parts["known"].wins == {"a": 1.0}
     assert state.metrics_rows == len(rows)
 
 
-async def test_every_environment_is_kept_with_certificate_hint_and_outcomes(tmp_path):
-    resources, state = await run(tmp_path / "run", settings())
+def test_every_environment_is_kept_with_certificate_hint_and_outcomes(finished):
+    resources, state = finished
     pool = resources.pool
     assert pool.ids() == state.pool
-    assert len(state.pool) == 6
+    assert len(state.pool) == 9
     for number, identity in enumerate(state.pool):
         spec = pool.spec(identity)
         assert spec.id == identity
         assert spec.hint == "Set it first, then say so."
-        assert spec.provenance["rollout"] == (0 if number < 3 else 2)
+        first = number // 3 * 2
+        assert spec.provenance["rollout"] == first
         assert pool.certificate(identity).admitted
         outcomes = pool.outcomes(identity)
-        assert [row.rollout for row in outcomes] == ([0, 1] if number < 3 else [2, 3])
+        assert [row.rollout for row in outcomes] == [first, first + 1][: 5 - first]
         assert len(outcomes[0].hinted) == len(outcomes[0].unhinted) == 4
-        assert outcomes[1].hinted == ()
+        assert all(row.hinted == () for row in outcomes[1:])
     assert {record.environment_id for record in resources.memory.records} == set(state.pool)
 
 
-async def test_both_arms_are_played_on_the_same_seeds_and_only_the_unhinted_one_is_trained_on(tmp_path):
-    resources, _ = await run(tmp_path / "run", settings())
+def test_both_arms_are_played_on_the_same_seeds_and_only_the_unhinted_one_is_trained_on(finished):
+    resources, _ = finished
     plays = list(resources.directory.read_trajectories(0))
     hinted = [(play.environment_id, play.seed) for play in plays if play.hinted]
     unhinted = [(play.environment_id, play.seed) for play in plays if not play.hinted]
@@ -92,8 +107,8 @@ async def test_both_arms_are_played_on_the_same_seeds_and_only_the_unhinted_one_
     assert not any(play.hinted for play in resources.directory.read_trajectories(1))
 
 
-async def test_designs_are_trained_exactly_k_rollouts_later_and_the_last_set_is_flushed(tmp_path):
-    resources, _ = await run(tmp_path / "run", settings("run.rollouts=5", "selfplay.period=2"))
+def test_designs_are_trained_exactly_k_rollouts_later_and_the_last_set_is_flushed(finished):
+    resources, _ = finished
     batches = resources.engine.batches
     assert [len(samples(batch, Role.DESIGNER)) > 0 for batch in batches] == [False, False, True, False, True, True]
     rows = [row for row in resources.directory.metrics.rows() if "design" in row]
