@@ -1,0 +1,114 @@
+"""Intervals and paired tests against known numbers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spade_agents.statistics import bootstrap_mean, mcnemar, paired_difference, wilson
+
+
+def test_wilsons_interval_of_eight_in_ten():
+    interval = wilson(8, 10)
+    assert interval is not None
+    assert (interval.estimate, interval.n) == (0.8, 10)
+    assert interval.low == pytest.approx(0.4902, abs=1e-4)
+    assert interval.high == pytest.approx(0.9433, abs=1e-4)
+
+
+def test_wilsons_interval_touches_its_ends_and_nothing_beyond():
+    none, every = wilson(0, 10), wilson(10, 10)
+    assert none is not None
+    assert every is not None
+    assert (none.low, every.high) == (0.0, 1.0)
+    assert none.high == pytest.approx(0.2775, abs=1e-4)
+    assert every.low == pytest.approx(0.7225, abs=1e-4)
+
+
+def test_no_trials_have_no_interval_and_impossible_counts_are_refused():
+    assert wilson(0, 0) is None
+    with pytest.raises(ValueError, match="wanted 0 <= successes <= trials"):
+        wilson(3, 2)
+
+
+def test_a_clustered_interval_is_wider_than_that_of_independent_plays():
+    plays = {f"e{index}": [float(index % 2)] * 20 for index in range(10)}
+    clustered = bootstrap_mean(plays, rng=random.Random(0))
+    alone = {(name, place): [value] for name, values in plays.items() for place, value in enumerate(values)}
+    independent = bootstrap_mean(alone, rng=random.Random(0))
+    assert clustered is not None
+    assert independent is not None
+    assert clustered.estimate == independent.estimate == 0.5
+    # Standard errors 0.5/√10 = 0.158 and 0.5/√200 = 0.035.
+    assert clustered.high - clustered.low == pytest.approx(2 * 1.96 * 0.158, rel=0.1)
+    assert independent.high - independent.low == pytest.approx(2 * 1.96 * 0.0354, rel=0.1)
+
+
+def test_missing_plays_are_left_out_and_counted():
+    interval = bootstrap_mean({"a": [1.0, None, 0.0], "b": [None], "c": [1.0]}, rng=random.Random(0))
+    assert interval is not None
+    assert (interval.estimate, interval.n, interval.missing) == (pytest.approx(2 / 3), 3, 2)
+
+
+def test_one_environment_shows_no_spread():
+    assert bootstrap_mean({"a": [1.0, 0.0, 1.0]}, rng=random.Random(0)) is None
+    assert bootstrap_mean({}, rng=random.Random(0)) is None
+
+
+def test_the_same_rng_gives_the_same_interval():
+    plays = {index: [random.Random(index).random()] for index in range(20)}
+    assert bootstrap_mean(plays, rng=random.Random(3)) == bootstrap_mean(plays, rng=random.Random(3))
+
+
+def test_a_bootstrap_interval_holds_the_truth_about_as_often_as_it_says():
+    rng, hits = random.Random(1), 0
+    for _ in range(200):
+        interval = bootstrap_mean({i: [rng.gauss(0.3, 1.0)] for i in range(40)}, rng=rng, resamples=200)
+        assert interval is not None
+        hits += interval.low <= 0.3 <= interval.high
+    assert hits / 200 == pytest.approx(0.95, abs=0.05)
+
+
+def test_a_paired_difference_ignores_what_both_sides_share():
+    rng = random.Random(0)
+    before = [rng.gauss(0.0, 10.0) for _ in range(50)]
+    interval = paired_difference(before, [value + 0.1 for value in before], rng=rng)
+    assert interval is not None
+    assert interval.estimate == pytest.approx(0.1)
+    assert interval.low == pytest.approx(0.1)
+    assert interval.excludes_zero
+
+
+def test_a_pair_with_a_missing_side_is_left_out():
+    interval = paired_difference([0.0, None, 1.0, 0.0], [1.0, 1.0, None, 0.0], rng=random.Random(0))
+    assert interval is not None
+    assert (interval.estimate, interval.n, interval.missing) == (0.5, 2, 2)
+    assert not interval.excludes_zero
+
+
+def test_paired_differences_are_resampled_by_environment():
+    before, after = [0.0] * 40, [1.0] * 20 + [0.0] * 20
+    by_play = paired_difference(before, after, rng=random.Random(0))
+    by_environment = paired_difference(before, after, rng=random.Random(0), clusters=[i // 10 for i in range(40)])
+    assert by_play is not None
+    assert by_environment is not None
+    assert by_environment.high - by_environment.low > 2 * (by_play.high - by_play.low)
+    assert paired_difference(before, after, rng=random.Random(0), clusters=["one"] * 40) is None
+
+
+def test_sides_of_other_lengths_are_refused():
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        paired_difference([0.0], [0.0, 1.0], rng=random.Random(0))
+
+
+def test_mcnemars_exact_test_of_eight_gained_and_one_lost():
+    before, after = [0.0] * 8 + [1.0] + [1.0] * 5 + [None], [1.0] * 8 + [0.0] + [1.0] * 5 + [1.0]
+    result = mcnemar(before, after)
+    assert (result.gained, result.lost, result.missing) == (8, 1, 1)
+    assert result.p_value == pytest.approx(20 / 512)
+
+
+def test_mcnemars_test_sees_nothing_where_nothing_changed_or_changes_balance():
+    assert mcnemar([1.0, 0.0], [1.0, 0.0]).p_value == 1.0
+    assert mcnemar([1.0, 0.0], [0.0, 1.0]).p_value == 1.0
