@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import types
 import typing
@@ -67,14 +68,21 @@ def type_schema(annotation: Any, where: str) -> JsonSchema:
 
 def bind_arguments(method: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Validated JSON arguments as the method wants them: Enum members built, defaults filled in."""
-    hints = _hints(method)
     bound: dict[str, Any] = {}
-    for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        if parameter.name in arguments:
-            bound[parameter.name] = _typed(hints[parameter.name], arguments[parameter.name])
-        elif parameter.default is not parameter.empty:
-            bound[parameter.name] = parameter.default
+    for name, annotation, default in _parameters(method):
+        if name in arguments:
+            bound[name] = _typed(annotation, arguments[name])
+        elif default is not inspect.Parameter.empty:
+            bound[name] = default
     return bound
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(method: Callable[..., Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """Name, annotation and default of each parameter but self: read once, for a call comes with every step."""
+    hints = _hints(method)
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    return tuple((parameter.name, hints[parameter.name], parameter.default) for parameter in parameters)
 
 
 def _typed(annotation: Any, value: Any) -> Any:

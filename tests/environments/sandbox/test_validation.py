@@ -159,6 +159,25 @@ calls = st.builds(
 actions = calls | st.builds(Reply, text=st.text() | anything)
 
 
+PLAIN = {
+    "type": "object",
+    "properties": {name: {"type": name} for name in ("string", "integer", "number", "boolean")},
+    "required": ["string"],
+    "additionalProperties": False,
+}
+
+
+@settings(deadline=None, database=None)
+@given(
+    st.dictionaries(st.sampled_from([*PLAIN["properties"], "x"]), st.text(max_size=3) | st.integers() | st.booleans())
+)
+def test_the_quick_check_of_plain_arguments_decides_as_the_library_does(arguments):
+    quick = ArgumentValidator([ToolSpec(name="f", description="", parameters=PLAIN)])
+    slow = ArgumentValidator([ToolSpec(name="f", description="", parameters={**PLAIN, "title": "f"})])
+    call = ToolCall(name="f", arguments=arguments)
+    assert quick.check(call) == slow.check(call)
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_no_action_raises_and_none_pays(sandbox, desk):
     async with await sandbox.open(desk) as env:
