@@ -30,8 +30,8 @@ def demo(
     from spade_agents.selfplay import train
     from spade_agents.telemetry import open_progress
 
-    name = "quick" if quick else "demo"
-    folder = free_folder(name) if out is None else out
+    folder = free_folder("quick" if quick else "demo") if out is None else out
+    config = configuration_path("nano_quick" if quick else "nano")
     with open_progress() as progress:
-        result = train(configuration_path(name), out=folder, overrides=[f"run.seed={seed}"], progress=progress)
+        result = train(config, out=folder, overrides=[f"run.seed={seed}"], progress=progress)
     conclude(result, as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 from spade_agents.designer.summary import summarise
 from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
 from spade_agents.report import EnvironmentEntry, Estimate, Evaluation, ReportData, RolloutRow, render_report
-from spade_agents.selfplay.pool import Pool
+from spade_agents.selfplay.pool import OutcomeRow, Pool
 from spade_agents.selfplay.run_directory import RunDirectory, write_whole
 from spade_agents.selfplay.transcripts import featured
-from spade_agents.statistics import mean_interval, wilson_interval
+from spade_agents.statistics import bootstrap_mean, wilson
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import fingerprint
 
@@ -21,8 +22,10 @@ __all__ = ["evaluation_of", "report_data", "write_report"]
 
 _FEATURED = 5
 _RECENT = 64
+_RESAMPLES = 1000
 
 Row = Mapping[str, Any]
+Returns = Mapping[str, Sequence[float | None]]
 
 
 def write_report(run: Path) -> Path:
@@ -87,15 +90,17 @@ def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> Roll
     design, regret, train = row.get("design", {}), row.get("regret", {}), row.get("train", {})
     rollout = row["rollout"]
     played = _played_at(pool, specs, rollout)
+    regrets = {identity: [outcome.regret] for identity, outcome in played.items()}
+    floored = {key: [None if value is None else max(value, 0.0)] for key, (value,) in regrets.items()}
     made = [spec.source for spec in specs.values() if spec.provenance.get("rollout") == rollout]
     programs = design.get("programs", 0)
     return RolloutRow(
         rollout=rollout,
         certified=_share(design.get("certified_share"), _decided(design)),
-        regret_raw=_mean(played["regret"], regret.get("raw")),
-        regret_floored=_mean([max(value, 0.0) for value in played["regret"]], regret.get("floored")),
-        win_rate=_mean(played["unhinted"], row["play"].get("win_rate")),
-        hinted_win_rate=_mean(played["hinted"], regret.get("hinted")),
+        regret_raw=_mean(regrets, regret.get("raw")),
+        regret_floored=_mean(floored, regret.get("floored")),
+        win_rate=_mean({key: outcome.unhinted for key, outcome in played.items()}, row["play"].get("win_rate")),
+        hinted_win_rate=_mean({key: outcome.hinted for key, outcome in played.items()}, regret.get("hinted")),
         learnable=_share(row["play"].get("learnable_share"), row["play"].get("environments", 0)),
         distinct=design["distinct"] / programs if programs else None,
         vendi=vendi_score(tfidf_similarity(made)) / len(made) if len(made) > 1 else None,
@@ -115,33 +120,26 @@ def _decided(design: Row) -> int:
 
 def _share(share: float | None, count: int) -> Estimate | None:
     """A share of `count` independent attempts with its Wilson interval."""
-    if share is None or not count:
+    interval = wilson(round((share or 0.0) * count), count)
+    if share is None or interval is None:
         return None
-    low, high = wilson_interval(round(share * count), count)
-    return Estimate(value=share, low=low, high=high, count=count)
+    return Estimate(value=share, low=interval.low, high=interval.high, count=count)
 
 
-def _mean(values: Sequence[float], told: float | None) -> Estimate | None:
-    """The mean that the run logged, with an interval over environments where there are at least two of them."""
+def _mean(returns: Returns, told: float | None) -> Estimate | None:
+    """The mean that the run logged, with a bootstrap interval that takes environments, not plays, as its unit."""
     if told is None:
         return None
-    if len(values) < 2:
-        return Estimate(value=told, count=len(values))
-    low, high = mean_interval(values)
-    return Estimate(value=told, low=low, high=high, count=len(values))
+    interval = bootstrap_mean(returns, rng=random.Random(0), resamples=_RESAMPLES)
+    if interval is None:
+        return Estimate(value=told)
+    return Estimate(value=told, low=interval.low, high=interval.high, count=interval.n, missing=interval.missing)
 
 
-def _played_at(pool: Pool, specs: Mapping[str, EnvironmentSpec], rollout: int) -> dict[str, list[float]]:
-    """Of every environment played at a rollout: mean returns of both arms and regret, where it has them."""
-    found: dict[str, list[float]] = {"unhinted": [], "hinted": [], "regret": []}
-    for identity in specs:
-        for outcome in pool.outcomes(identity):
-            if outcome.rollout == rollout:
-                for arm, returns in (("unhinted", outcome.unhinted), ("hinted", outcome.hinted)):
-                    valid = [value for value in returns if value is not None]
-                    found[arm] += [sum(valid) / len(valid)] if valid else []
-                found["regret"] += [] if outcome.regret is None else [outcome.regret]
-    return found
+def _played_at(pool: Pool, ids: Iterable[str], rollout: int) -> dict[str, OutcomeRow]:
+    """The outcome of every environment that was played at a rollout."""
+    found = ((identity, outcome) for identity in ids for outcome in pool.outcomes(identity))
+    return {identity: outcome for identity, outcome in found if outcome.rollout == rollout}
 
 
 def _entry(pool: Pool, spec: EnvironmentSpec) -> EnvironmentEntry:

@@ -42,7 +42,8 @@ def chosen_pair(plays: list[Trajectory]) -> list[Trajectory]:
     pairs = [(play, hinted[play.seed]) for play in unhinted if play.seed in hinted]
     if not pairs:
         return unhinted[:1]
-    return list(max(pairs, key=_difference))
+    widest = max(pairs, key=_difference)
+    return list(widest)
 
 
 def _difference(pair: tuple[Trajectory, Trajectory]) -> float:
