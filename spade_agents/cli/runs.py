@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -59,11 +60,14 @@ def held_out_lines(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def _certified_line(designs: Sequence[dict[str, Any]]) -> list[str]:
-    attempts = sum(design["attempts"] for design in designs)
-    if not attempts:
+    verdicts: Counter[str] = Counter()
+    for design in designs:
+        verdicts.update(design["verdicts"])
+    decided = verdicts.total() - verdicts["undecided"]
+    if not decided:
         return []
-    certified = sum(round((design["certified_share"] or 0.0) * design["attempts"]) for design in designs)
-    return [f"certified share: {certified / attempts:.2f} of {attempts} design attempts"]
+    certified = verdicts["certified"] + verdicts["no_hint"]
+    return [f"certified share: {certified / decided:.2f} of {decided} design attempts"]
 
 
 def _told(estimate: Estimate) -> str:

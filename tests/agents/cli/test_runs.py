@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
-from spade_agents.cli.runs import free_folder, held_out_lines
+from spade_agents.cli import main
+from spade_agents.cli.runs import STOPPED, conclude, free_folder, held_out_lines
 from spade_agents.report import Estimate, Evaluation
+from spade_agents.rollout import EvalSummary, PartSummary
+from spade_agents.selfplay import RunResult
+from tests.agents.selfplay.scripted import run as scripted_run
+from tests.agents.selfplay.scripted import settings
 
 
 def evaluation(rollout: int, value: float, *, missing: int = 0) -> Evaluation:
@@ -34,3 +43,53 @@ def test_a_single_evaluation_is_told_without_a_change():
 
 def test_a_run_without_evaluation_tells_no_rate():
     assert held_out_lines([]) == []
+
+
+async def improving(policy, *, step: int, seed: int) -> EvalSummary:
+    rate = 0.25 + 0.125 * step
+    part = PartSummary(plays=40, missing=0, win_rate=rate, low=rate - 0.1, high=rate + 0.1)
+    return EvalSummary(step=step, parts={"known families": part})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    path = tmp_path_factory.mktemp("runs") / "r"
+    asyncio.run(scripted_run(path, settings("run.rollouts=2"), evaluator=improving))
+    return RunResult(path=path, finished=True, rollouts=2)
+
+
+def test_a_finished_run_ends_in_its_figures_and_its_report(finished: RunResult, capsys: pytest.CaptureFixture[str]):
+    conclude(finished, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "  known families: 0.250 [0.150, 0.350] -> 0.500 [0.400, 0.600]  +0.250, 40 plays"
+    assert lines[2].startswith("certified share: ")
+    assert lines[3] == f"report: {finished.path / 'report.html'}"
+    assert (finished.path / "report.html").exists()
+
+
+def test_a_finished_run_as_json_is_read_by_a_program(finished: RunResult, capsys: pytest.CaptureFixture[str]):
+    conclude(finished, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["finished"] is True
+    assert told["report"] == str(finished.path / "report.html")
+    assert [row["rollout"] for row in told["evaluations"]] == [0, 2]
+
+
+def test_a_stopped_run_still_has_its_report_and_ends_as_shells_expect(finished: RunResult):
+    with pytest.raises(typer.Exit) as ended:
+        conclude(replace(finished, finished=False), as_json=False)
+    assert ended.value.exit_code == STOPPED == 130
+
+
+def test_the_report_of_a_run_can_be_written_again(finished: RunResult, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(finished.path)])
+    assert not ended.value.code
+    assert capsys.readouterr().out.strip() == str(finished.path / "report.html")
+
+
+def test_a_folder_that_is_no_run_has_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "no run directory" in capsys.readouterr().err
