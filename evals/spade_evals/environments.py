@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -13,7 +14,7 @@ from spade_agents.errors import ConfigurationError
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import EvalSummary, GroupRequest, PartSummary, PlaySettings, play_groups
 from spade_agents.seeds import derive_seed
-from spade_agents.statistics import clustered_interval
+from spade_agents.statistics import bootstrap_mean
 from spade_agents.trajectory import TrajectoryGroup
 from spade_environments import EnvironmentSpec
 from spade_environments.registry import catalogue
@@ -110,7 +111,10 @@ def part_specs(source: str, key: str = "source") -> tuple[EnvironmentSpec, ...]:
 
 
 def summarise_part(specs: Sequence[EnvironmentSpec], groups: Sequence[TrajectoryGroup]) -> PartSummary:
-    """Win rate of one part with its 95 % interval, plays of one environment counted as a cluster."""
+    """Win rate of one part with its 95 % interval, plays of one environment taken as a cluster.
+
+    The interval is absent where fewer than two environments have a valid play.
+    """
     skills = {spec.id: spec.skill.value for spec in specs}
     wins = {
         f"{group.environment_id[:16]}:{play.seed}": play.reward
@@ -121,8 +125,8 @@ def summarise_part(specs: Sequence[EnvironmentSpec], groups: Sequence[Trajectory
     by_skill: dict[str, list[float]] = {}
     for group in groups:
         by_skill.setdefault(skills[group.environment_id], []).extend(group.returns)
-    clusters = [list(group.returns) for group in groups if group.returns]
-    interval = clustered_interval(clusters) if clusters else None
+    clusters = {group.environment_id: group.returns for group in groups}
+    interval = bootstrap_mean(clusters, rng=random.Random(0))
     return PartSummary(
         plays=len(wins),
         missing=sum(group.missing for group in groups),

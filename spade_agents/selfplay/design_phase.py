@@ -10,20 +10,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, DesignOutcome
+from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.design import Designer
-from spade_agents.designer.memory import MemoryRecord
+from spade_agents.designer.memory import Memory, MemoryRecord
 from spade_agents.designer.prompts import DesignRequest
 from spade_agents.rewards import PotentialState, score_designs
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.resources import Resources
-from spade_agents.selfplay.settings import DesignedPool, FrontierPool, SelfDesigner, StaticPool
+from spade_agents.selfplay.settings import DesignedPool, FrontierPool, RunSettings, SelfDesigner, StaticPool
 from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember, WaitingDesign
 from spade_agents.trajectory import Role, TrainingSample, sample_from
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, certify, certify_hint, fingerprint
 
-__all__ = ["NOTHING_CLOSED", "ClosedSet", "DesignFigures", "NewSet", "close_set", "make_set"]
+__all__ = ["NOTHING_CLOSED", "ClosedSet", "DesignFigures", "NewSet", "close_set", "design_requests", "make_set"]
 
 
 CERTIFIED_AT_ONCE: Final = 8
@@ -128,7 +129,8 @@ async def make_set(resources: Resources, state: LoopState) -> NewSet:
 
 async def _design(resources: Resources, state: LoopState) -> NewSet:
     settings = resources.settings
-    requests = _requests(resources, state)
+    count = settings.selfplay.environments
+    requests = design_requests(settings, state, resources.memory, resources.corpus, count)
     designer = Designer(
         policy=resources.designer,
         certifier=_Certifier(resources),
@@ -157,16 +159,18 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
     return NewSet(after, _figures(outcomes, len(specs)))
 
 
-def _requests(resources: Resources, state: LoopState) -> list[DesignRequest]:
+def design_requests(
+    settings: RunSettings, state: LoopState, memory: Memory, corpus: Corpus | None, count: int
+) -> list[DesignRequest]:
     """One request a slot: the next skill in turn, the next document, memory seeds of that skill."""
-    settings, requests = resources.settings, []
+    requests = []
     skills = settings.designer.skills
-    for slot in range(settings.selfplay.environments):
+    for slot in range(count):
         skill = skills[(state.skill_position + slot) % len(skills)]
         rng = random.Random(derive_seed(settings.run.seed, "memory", state.rollout, slot))
-        request = DesignRequest(skill=skill, seeds=resources.memory.seeds(skill, rng))
-        if resources.corpus is not None:
-            document = resources.corpus.at(state.corpus_position + slot)
+        request = DesignRequest(skill=skill, seeds=memory.seeds(skill, rng))
+        if corpus is not None:
+            document = corpus.at(state.corpus_position + slot)
             text = document.words(settings.designer.corpus_words)
             request = replace(request, document=text, document_id=document.id, domain=document.domain)
         requests.append(request)

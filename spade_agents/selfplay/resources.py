@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -97,6 +98,15 @@ class Resources:
         draft.state.write_bytes(state.to_json())
         draft.memory.write_text(self.memory.to_jsonl(), encoding="utf-8")
         self.engine.export(draft.model)
+        about = {
+            "template_family": "hermes",
+            "style": self.settings.selfplay.play.style,
+            "run": self.settings.run.name,
+            "step": state.step,
+            "start": self.settings.model.start,
+            "trained_on": list(state.pool),
+        }
+        (draft.model / "spade.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         self.engine.save(draft.engine)
 
     def load(self, saved: Checkpoint) -> LoopState:

@@ -29,7 +29,7 @@ from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox, open_sandbox
 
-__all__ = ["RunResult", "resume", "train"]
+__all__ = ["RunResult", "open_corpus", "resume", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _driven(settings: RunSettings, path: Path, drive: Callable[[Parts], Coroutin
 
     pool = settings.selfplay.pool
     fixed = pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
-    corpus, replay, start = _corpus(settings), _replay(settings), model_folder(settings.model.start)
+    corpus, replay, start = open_corpus(settings), _replay(settings), model_folder(settings.model.start)
     engine = open_engine(settings.training.engine, start)
     try:
         if engine.rank > 0:
@@ -174,7 +174,8 @@ async def _opened(
         )
 
 
-def _corpus(settings: RunSettings) -> Corpus | None:
+def open_corpus(settings: RunSettings) -> Corpus | None:
+    """The corpus that the settings name, or `None` where they name none."""
     match settings.designer.corpus:
         case "none":
             return None
