@@ -11,6 +11,11 @@ __all__ = ["FAILED", "OK", "UNDECIDED", "USAGE", "Failure", "described", "worst"
 
 OK, FAILED, USAGE, UNDECIDED = 0, 1, 2, 3
 
+_EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "deepspeed", "numpy"), "train"),
+    "agents": "agents",
+}
+
 
 class Failure(NamedTuple):
     """What a person reads on stderr, and what a script reads."""
@@ -30,6 +35,9 @@ def described(error: Exception) -> Failure | None:
         return Failure(f"{error} ({advice})", FAILED)
     if isinstance(error, HostFault):
         return Failure(f"{error} (the machine is at fault, not the environment; `spade doctor` tells more)", UNDECIDED)
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        extra = _EXTRAS[error.name]
+        return Failure(f"{error.name} is not installed; this needs: pip install 'spade-agents[{extra}]'", USAGE)
     return None
 
 

@@ -33,6 +33,12 @@ def test_a_fault_of_the_program_is_not_hidden_behind_a_message():
     assert described(KeyError("x")) is None
 
 
+def test_a_library_of_an_extra_that_is_missing_is_told_with_how_to_install_it():
+    failure = described(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    assert failure == ("torch is not installed; this needs: pip install 'spade-agents[train]'", USAGE)
+    assert described(ModuleNotFoundError("No module named 'spade_agents.nowhere'", name="spade_agents.nowhere")) is None
+
+
 def test_a_failed_check_outweighs_an_undecided_one():
     assert worst([]) == OK
     assert worst([0, 0]) == OK
