@@ -33,6 +33,10 @@ class Band:
     high: float = 0.6
     ramp: float = 0.25
 
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.low <= self.high <= 1.0 and self.ramp > 0.0):
+            raise ValueError(f"found {self}; wanted 0 <= low <= high <= 1 and a ramp above 0")
+
 
 LATE_BAND = Band(low=0.2, high=0.4, ramp=0.2)
 """The harder band of the late phase of the 4B run."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 __all__ = [
     "DeepSpeedEngineConfig",
     "EngineConfig",
+    "EngineSettings",
     "LossConfig",
     "Normalisation",
     "OptimizerConfig",
@@ -64,45 +65,55 @@ class LossConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchEngineConfig:
-    """Plain torch in this process: the reference the other engines are held to.
+class EngineSettings:
+    """What all engines share.
 
     Attributes:
         updates_per_rollout: optimiser steps one update takes, over equal shares of its samples.
         epochs: how often an update goes through its samples.
-        token_budget: padded tokens in one micro-batch; memory, not results, depends on it.
+        token_budget: padded tokens in one micro-batch; memory and speed, not results, depend on it.
         threads: of torch while the engine works; `None` leaves the process's own number.
+        device: as torch names it.
     """
 
-    type: Literal["torch"] = "torch"
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     precision: Precision = Precision.FP32
     updates_per_rollout: int = 1
     epochs: int = 1
-    token_budget: int = 8192
+    token_budget: int = 4096
     threads: int | None = None
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name in ("updates_per_rollout", "epochs", "token_budget", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"found {name} = {value}; wanted at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeepSpeedEngineConfig:
-    """DeepSpeed ZeRO, on one process or, under a launcher, data-parallel on several; the fields of the torch engine.
+class TorchEngineConfig(EngineSettings):
+    """Plain torch in this process: the reference the other engines are held to."""
+
+    type: Literal["torch"] = "torch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepSpeedEngineConfig(EngineSettings):
+    """DeepSpeed ZeRO, on one process or, under a launcher, data-parallel on several.
 
     Attributes:
-        zero_stage: 0 to 2.
+        zero_stage: 0 (nothing), 1 (optimiser state) or 2 (gradients too) partitioned over the processes.
     """
 
     type: Literal["deepspeed"] = "deepspeed"
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    precision: Precision = Precision.FP32
-    updates_per_rollout: int = 1
-    epochs: int = 1
-    token_budget: int = 8192
-    threads: int | None = None
-    device: str = "cpu"
     zero_stage: Literal[0, 1, 2] = 2
+
+    def __post_init__(self) -> None:
+        EngineSettings.__post_init__(self)
+        if self.zero_stage not in (0, 1, 2):
+            raise ValueError(f"found zero_stage = {self.zero_stage}; wanted 0, 1 or 2: stage 3 splits the weights")
 
 
 EngineConfig: TypeAlias = TorchEngineConfig | DeepSpeedEngineConfig

@@ -65,7 +65,9 @@ class TrainableForward(nn.Module):
             hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
             chosen = hidden.flatten(0, 1).index_select(0, positions)
             logits = self.model.get_output_embeddings()(chosen)
-        return -cross_entropy(logits.float() / temperatures.unsqueeze(1), targets, reduction="none")
+        # In place: the head's gradient needs its input only, and this is the largest tensor of all.
+        scaled = logits.float().div_(temperatures.unsqueeze(1))
+        return -cross_entropy(scaled, targets, reduction="none")
 
 
 def autocast(precision: Precision, device: torch.device | str = "cpu") -> AbstractContextManager[Any]:

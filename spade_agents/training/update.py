@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from spade_agents.errors import PolicyError
 from spade_agents.training.batch import MicroBatch, collate, kept_samples, micro_batches, partition, trained_tokens
-from spade_agents.training.config import EngineConfig, LossConfig
+from spade_agents.training.config import EngineSettings, LossConfig
 from spade_agents.training.forward import Tokens
 from spade_agents.training.loss import policy_loss
 from spade_agents.training.metrics import TokenStats, UpdateMetrics, summary, total
@@ -66,7 +66,7 @@ def run_update(
     samples: Sequence[TrainingSample],
     replay: Sequence[SupervisedSample],
     *,
-    config: EngineConfig,
+    config: EngineSettings,
     reference: nn.Module | None,
     step: int,
 ) -> UpdateMetrics:
@@ -110,7 +110,7 @@ def run_update(
 
 
 def _shares(
-    backend: Backend, samples: Sequence[TrainingSample], replay: Sequence[SupervisedSample], config: EngineConfig
+    backend: Backend, samples: Sequence[TrainingSample], replay: Sequence[SupervisedSample], config: EngineSettings
 ) -> tuple[list[_Share], int]:
     """The steps that carry a gradient, and how many samples are kept; every share sees all groups and both roles."""
     kept = kept_samples(samples)
@@ -143,7 +143,7 @@ def _with_old(backend: Backend, share: _Share, device: str) -> _Share:
     return _Share(work=share.work, old=old)
 
 
-def _accumulate(backend: Backend, share: _Share, config: EngineConfig, reference: nn.Module | None) -> TokenStats:
+def _accumulate(backend: Backend, share: _Share, config: EngineSettings, reference: nn.Module | None) -> TokenStats:
     stats: list[TokenStats] = []
     for index, (piece, old) in enumerate(zip(share.work, share.old, strict=True)):
         if isinstance(piece, SupervisedBatch):

@@ -10,6 +10,7 @@ from spade_agents.rewards import (
     LATE_BAND,
     AnchorOnly,
     Averages,
+    Band,
     Blend,
     DesignResult,
     LearningPotential,
@@ -101,3 +102,10 @@ def test_rejected_and_unplayed_designs_do_not_move_the_averages():
 def test_the_potential_state_survives_json():
     state = PotentialState(skills={"b": Averages(fast=0.1, slow=0.2), "a": Averages(fast=0.3, slow=0.4)})
     assert PotentialState.from_json(json.loads(json.dumps(state.to_json()))) == state
+
+
+def test_a_band_that_is_no_band_is_refused():
+    with pytest.raises(ValueError, match="wanted 0 <= low <= high <= 1"):
+        Band(low=0.6, high=0.4)
+    with pytest.raises(ValueError, match="ramp above 0"):
+        Band(ramp=0.0)

@@ -21,8 +21,8 @@ from tests.agents.training.toy import toy_llama, toy_samples
 
 
 def config(stage: int = 2, **changes) -> DeepSpeedEngineConfig:
-    shared = {name: getattr(CONFIG, name) for name in ("optimizer", "loss", "token_budget")}
-    return replace(DeepSpeedEngineConfig(zero_stage=stage, **shared), **changes)
+    shared = DeepSpeedEngineConfig(optimizer=CONFIG.optimizer, loss=CONFIG.loss, token_budget=CONFIG.token_budget)
+    return replace(shared, zero_stage=stage, **changes)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pydantic import TypeAdapter
 
 from spade_agents.training import DeepSpeedEngineConfig, EngineConfig, Normalisation, TorchEngineConfig, open_engine
@@ -40,3 +41,10 @@ def test_the_defaults_are_the_papers_constants():
     assert (optimizer.weight_decay, optimizer.gradient_clip) == (0.1, 1.0)
     assert (loss.clip_low, loss.clip_high, loss.importance_cap, loss.kl_coefficient) == (0.2, 0.28, 2.0, 0.0)
     assert TorchEngineConfig().updates_per_rollout == 1
+
+
+def test_settings_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="found epochs = 0; wanted at least 1"):
+        TorchEngineConfig(epochs=0)
+    with pytest.raises(ValueError, match="found zero_stage = 3"):
+        DeepSpeedEngineConfig(zero_stage=3)
