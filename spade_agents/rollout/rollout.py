@@ -15,6 +15,7 @@ from spade_agents.rendering import announce_tools
 from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion, Outcome, Trajectory, Turn
 from spade_environments import Env, EnvironmentFault, HostFault, Observation, Reply, StepResult
+from spade_environments.validation import CallErrorKind
 
 __all__ = ["TEARDOWN_SECONDS", "play"]
 
@@ -23,6 +24,7 @@ TEARDOWN_SECONDS = 5.0
 
 _CUT = "Error: the message was cut off by its length limit. Write a shorter one."
 _OVER = "Error: the episode is over."
+_ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
 
 
 async def play(
@@ -166,9 +168,9 @@ def _continued(
 
 
 def _error_kind(result: StepResult) -> list[str]:
-    """The kind of tool error that the environment's host named, if any."""
+    """The kind of malformed action that the environment's host named; designed code's own words do not count."""
     kind = result.info.get("error")
-    return [kind] if isinstance(kind, str) else []
+    return [kind] if isinstance(kind, str) and kind in _ERROR_KINDS else []
 
 
 def _left(deadline: float | None) -> float | None:
