@@ -1,10 +1,13 @@
-"""Gate 8: hostile and malformed actions never raise and never pay."""
+"""Gate 8: hostile and malformed actions never raise, and garbage never pays."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import jsonschema
 
 from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
@@ -13,7 +16,7 @@ from .plays import Slot, scripted
 from .probes import sole_argument, text_action
 from .trial import Trial, by_goal
 
-__all__ = ["hostile_actions", "robustness_gate"]
+__all__ = ["garbage", "robustness_gate"]
 
 SEEDS = 2
 HOSTILE_TEXTS = (
@@ -38,74 +41,79 @@ HOSTILE_TEXTS = (
 _SHORT = ("", "٣", "nan", "1e309", "-7", "99999999999999999999", "{self}", "é")
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What to play first, what to try there, and whether a win by it would be undeserved."""
+
+    before: tuple[Action, ...]
+    actions: tuple[Action, ...]
+    is_garbage: bool
+
+
 async def robustness_gate(trial: Trial) -> str:
-    """Gate 8: no action raises, and no hostile play ends with a reward."""
+    """Gate 8: no action raises, and garbage never pays."""
     taken = 0
     for seed in trial.seeds[:SEEDS]:
-        for before, actions in _rounds(trial, seed):
-            taken += await _try_all(trial, seed, before, actions)
-    return f"{taken} hostile or malformed actions on {SEEDS} seeds"
+        for attempt in _rounds(trial, seed):
+            await _try_all(trial, seed, attempt)
+            taken += len(attempt.actions)
+    return f"{taken} hostile or malformed actions on {min(SEEDS, len(trial.seeds))} seeds"
 
 
-def _rounds(trial: Trial, seed: int) -> Iterator[tuple[tuple[Action, ...], list[Action]]]:
-    """What to play first, and what to try there: at the start, and in a ToolEnv before each later goal."""
+def _rounds(trial: Trial, seed: int) -> Iterator[_Round]:
+    """Garbage at the start; gold actions with a hostile part at the start and later."""
     tools, gold = trial.declared.tools, trial.gold[seed]
-    yield (), hostile_actions(tools, gold, text=trial.is_text)
+    yield _Round((), garbage(tools, text=trial.is_text), True)
     if trial.is_text:
-        yield gold[: len(gold) // 2], _mutated_texts(tools[0], gold)
+        mutated = _mutated_texts(tools[0], gold)
+        yield _Round((), mutated, False)
+        yield _Round(gold[: len(gold) // 2], mutated, False)
         return
     parts = by_goal(gold)
-    for number in range(1, len(parts)):
-        before = tuple(action for part in parts[:number] for action in part)
-        calls = [action for action in parts[number] if isinstance(action, ToolCall)]
-        yield before, [mutant for call in calls for mutant in _mutated(tools, call)]
+    for number, part in enumerate(parts):
+        before = tuple(action for earlier in parts[:number] for action in earlier)
+        calls = [action for action in part if isinstance(action, ToolCall)]
+        yield _Round(before, tuple(mutant for call in calls for mutant in _mutated(tools, call)), False)
 
 
-async def _try_all(trial: Trial, seed: int, before: tuple[Action, ...], actions: list[Action]) -> int:
-    """Play all `actions` after `before`, in as many episodes as it takes."""
-    limit = trial.declared.max_turns
-    left = list(actions)
+async def _try_all(trial: Trial, seed: int, attempt: _Round) -> None:
+    """Play all actions of a round, in as many episodes as it takes."""
+    room = max(1, trial.declared.max_turns - len(attempt.before))
+    left = attempt.actions
     while left:
-        room = limit - len(before)
-        batch = left[: max(1, room)]
-        play = await trial.children.play(Slot.GOLD, seed, scripted((*before, *batch)), limit=len(before) + len(batch))
-        played = len(play.steps) - len(before)
-        if play.value > 0:
-            last = play.steps[-1]
-            evidence = f"seed {seed}: {shown(last.action)} among malformed actions ends with reward {play.value:g}"
-            raise Rejection(evidence, "Accept exact, well-formed actions only, and pay for nothing else.")
-        left = left[max(1, played) :]
-    return len(actions)
+        script = (*attempt.before, *left[:room])
+        play = await trial.children.play(Slot.GOLD, seed, scripted(script), limit=len(script))
+        if attempt.is_garbage and play.value > 0:
+            evidence = f"seed {seed}: {shown(play.steps[-1].action)} ends the episode with reward {play.value:g}"
+            raise Rejection(evidence, "Accept well-formed actions only, and pay for nothing else.")
+        left = left[max(1, len(play.steps) - len(attempt.before)) :]
 
 
-def hostile_actions(tools: Sequence[ToolSpec], gold: Sequence[Action], *, text: bool) -> list[Action]:
-    """Malformed calls, hostile strings, and gold actions with one part made hostile."""
+def garbage(tools: Sequence[ToolSpec], *, text: bool) -> tuple[Action, ...]:
+    """Malformed calls and hostile strings: nothing here may ever be paid."""
+    malformed = [action for tool in tools for action in _malformed(tool)]
+    unknown = ToolCall(name="no_such_tool", arguments={})
     if text:
-        tool, name = tools[0], sole_argument(tools[0])
-        malformed: list[Action] = [
-            Reply(text="hello"),
-            ToolCall(name="no_such_tool", arguments={}),
-            ToolCall(name=tool.name, arguments={}),
-            ToolCall(name=tool.name, arguments={name: 7}),
-            ToolCall(name=tool.name, arguments={name: "x", "extra": 1}),
-        ]
-        return [*malformed, *(text_action(tool, word) for word in HOSTILE_TEXTS), *_mutated_texts(tool, gold)]
-    calls: list[Action] = [ToolCall(name="no_such_tool", arguments={})]
-    for tool in tools:
-        calls += _malformed(tool)
-    for action in gold:
-        if isinstance(action, ToolCall):
-            calls += _mutated(tools, action)
-    return [*calls, Reply(text="{self} " + "\x00" + "9" * 2000)]
+        return (Reply(text="hello"), unknown, *malformed, *(text_action(tools[0], word) for word in HOSTILE_TEXTS))
+    return (unknown, *malformed, Reply(text="{self} \x00 <|im_end|> " + "9" * 2000))
 
 
 def _malformed(tool: ToolSpec) -> list[Action]:
+    """Calls that no schema lets through: an unknown argument, a missing one, one of a wrong type."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    return [
-        ToolCall(name=tool.name, arguments={"no_such_argument": 1}),
-        ToolCall(name=tool.name, arguments={name: [None] for name in properties}),
-        ToolCall(name=tool.name, arguments=dict.fromkeys(properties, '{"a": 1}')),
-    ]
+    calls: list[Action] = [ToolCall(name=tool.name, arguments={"no_such_argument": 1})]
+    if tool.parameters.get("required"):
+        calls.append(ToolCall(name=tool.name, arguments={}))
+    wrong = {name: _misfit(schema) for name, schema in properties.items()}
+    calls += [ToolCall(name=tool.name, arguments={name: value}) for name, value in wrong.items() if value is not None]
+    return calls
+
+
+def _misfit(schema: Mapping[str, Any]) -> Any:
+    """A value that the schema refuses; `None` where it takes all of those tried."""
+    validator = jsonschema.Draft202012Validator(dict(schema))
+    tried: tuple[Any, ...] = (7, '{"a": 1}', [[]], {"a": [1]})
+    return next((value for value in tried if not validator.is_valid(value)), None)
 
 
 def _mutated(tools: Sequence[ToolSpec], call: ToolCall) -> list[Action]:
@@ -143,8 +151,8 @@ def _hostile_values(schema: Mapping[str, Any]) -> tuple[Any, ...]:
             return ("", "٣", "{self}", "../..", "a" * 2000)
 
 
-def _mutated_texts(tool: ToolSpec, gold: Sequence[Action]) -> list[Action]:
-    """Gold actions with one word replaced, cut short or doubled."""
+def _mutated_texts(tool: ToolSpec, gold: Sequence[Action]) -> tuple[Action, ...]:
+    """Gold actions with one word or all numbers replaced."""
     told = [str(action.arguments[sole_argument(tool)]) for action in gold if isinstance(action, ToolCall)]
     mutated: dict[str, None] = {}
     for text in list(dict.fromkeys(told))[:3]:
@@ -153,5 +161,4 @@ def _mutated_texts(tool: ToolSpec, gold: Sequence[Action]) -> list[Action]:
             for word in _SHORT:
                 mutated[" ".join([*words[:place], word, *words[place + 1 :]])] = None
         mutated[re.sub(r"\d+", "99999999999999999999", text)] = None
-        mutated[f"{text} {text}"] = None
-    return [text_action(tool, text) for text in mutated if text not in told]
+    return tuple(text_action(tool, text) for text in mutated if text not in told)

@@ -18,7 +18,9 @@ from spade_environments import (
     ToolCall,
     ToolSpec,
 )
+from spade_environments.certificate import Gate, GateStatus, Verdict, certify, certify_many
 from spade_environments.inside.episode import Episode
+from spade_environments.sandbox import open_sandbox
 
 DESK = '''from spade_environments import Call, Goal, ToolEnv, ToolError, tool
 
@@ -94,6 +96,7 @@ class LockDial(TextEnv):
     def solution(self):
         return ["50", str(self.secret)] if self.secret != 50 else ["50"]
 '''
+BASES = {"desk": DESK, "dial": DIAL}
 
 
 @dataclass
@@ -235,3 +238,41 @@ def desk():
 def dial():
     """Source of a sound TextEnv, partially observed."""
     return DIAL
+
+
+def edited(source, edits):
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+@pytest.fixture
+def check_broken(make_spec):
+    """Certify an edited base in process: rejected at `gate`, all before passed, and the repair holds `words`."""
+
+    async def check(gate, base, edits, words):
+        certificate = await certify(make_spec(edited(BASES[base], edits)), InProcessSandbox())
+        assert certificate.verdict is Verdict.REJECTED, certificate
+        assert certificate.reason.gate == Gate(gate), certificate.reason
+        for word in words:
+            assert word in certificate.repair
+        before = certificate.gates[: certificate.gates.index(certificate.reason)]
+        assert {result.status for result in before} <= {GateStatus.PASSED}
+
+    return check
+
+
+@pytest.fixture
+def check_all_sandboxed(make_spec):
+    """Certify all entries of a table in the real sandbox: each is rejected at its gate."""
+
+    async def check(table):
+        specs = [make_spec(edited(BASES[base], edits)) for _, _, base, edits, _ in table]
+        async with open_sandbox() as sandbox:
+            certificates = await certify_many(specs, sandbox)
+        for (gate, defect, *_), certificate in zip(table, certificates, strict=True):
+            assert certificate.verdict is Verdict.REJECTED, (defect, certificate)
+            assert certificate.reason.gate == Gate(gate), (defect, certificate.reason)
+
+    return check
