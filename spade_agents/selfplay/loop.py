@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,13 @@ class StopRequest:
 
     @contextmanager
     def on_interrupt(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Let the first Ctrl-C ask for a stop; a second one interrupts at once, as it would without this."""
+        """Let the first Ctrl-C ask for a stop; a second one interrupts at once, as it would without this.
+
+        Outside the main thread there are no signals, and nothing changes.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
 
         def asked() -> None:

@@ -121,7 +121,8 @@ def _driven(settings: RunSettings, path: Path, drive: Callable[[Parts], Coroutin
 
     pool = settings.selfplay.pool
     fixed = pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
-    corpus, replay, start = open_corpus(settings), _replay(settings), model_folder(settings.model.start)
+    start = model_folder(settings.model.start)
+    corpus, replay = open_corpus(settings), _replay(settings, start)
     engine = open_engine(settings.training.engine, start)
     try:
         if engine.rank > 0:
@@ -185,12 +186,12 @@ def open_corpus(settings: RunSettings) -> Corpus | None:
             return load_corpus(Path(path), seed=settings.run.seed)
 
 
-def _replay(settings: RunSettings) -> Replay | None:
+def _replay(settings: RunSettings, start: Path) -> Replay | None:
     table = settings.training.replay
     if not isinstance(table, SupervisedReplay):
         return None
-    found: Replay = named(table.source, "training.replay.source")
-    return found
+    replay: Replay = named(table.source, "training.replay.source")(start)
+    return replay
 
 
 def _evaluator(settings: RunSettings, sandbox: Sandbox) -> Evaluator | None:

@@ -174,7 +174,7 @@ class SupervisedReplay(Section):
 
     type: Literal["supervised"] = "supervised"
     source: str
-    """`package.module:name` of a callable `(seed, count) -> tuple[SupervisedSample, ...]`."""
+    """`package.module:name` of a factory: from the start model's folder to `(seed, count) -> samples`."""
     samples: int = Field(default=16, ge=1)
     """Of each update; `training.engine.loss.replay_weight` weighs their loss."""
 

@@ -160,6 +160,10 @@ def replay(seed: int, count: int) -> tuple[SupervisedSample, ...]:
     return tuple(SupervisedSample(token_ids=(rng.randrange(9), 1, 2), mask=(False, True, True)) for _ in range(count))
 
 
+def open_replay(folder: Path):
+    return replay
+
+
 def settings(*overrides: str) -> RunSettings:
     return load_settings(RunSettings, None, [*QUICK, *overrides])
 

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import spade_agents
+from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
+from spade_agents.policy import open_policy
+from tests.agents.selfplay.test_loop import without_seconds
+from tests.agents.tiny import llama, tokenizer
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A random Llama with a byte-level tokenizer, as a Hugging Face folder."""
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    llama(vocabulary=tokenizer().vocabulary_size, max_position_embeddings=4096).save_pretrained(folder)
+    tokenizer().inner.save(str(folder / "tokenizer.json"))
+    (folder / "spade.json").write_text(json.dumps({"template_family": "hermes", "style": "compact"}))
+    return folder
+
+
+def overrides(tiny, *more):
+    return [
+        f"model.start={tiny}",
+        "run.rollouts=2",
+        "designer.corpus=none",
+        "designer.call.attempts=2",
+        "designer.call.sampling.max_tokens=24",
+        "selfplay.environments=2",
+        "selfplay.plays=2",
+        "selfplay.hint_plays=2",
+        "selfplay.period=1",
+        "selfplay.play.sampling.max_tokens=12",
+        "training.engine.optimizer.learning_rate=0.01",
+        "reward.rejected=-0.2",
+        *more,
+    ]
+
+
+STATIC = ("selfplay.pool.type=static", "selfplay.plays=4")
+
+
+def test_the_loop_trains_a_real_model_and_leaves_one_that_plays(tmp_path, tiny):
+    result = spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny))
+    assert result.finished
+    rows = [row for row in result.rows if row["kind"] == "rollout"]
+    assert [row["design"]["verdicts"] for row in rows] == [{"rejected": 4}] * 2
+    assert [row["train"]["designer"] for row in result.rows] == [0, 4, 4]
+    about = json.loads((tmp_path / "run" / "checkpoints" / "step-3" / "model" / "spade.json").read_text())
+    assert (about["template_family"], about["style"], about["run"], about["step"]) == ("hermes", "compact", "run", 3)
+
+
+async def test_a_finished_run_is_a_policy(tmp_path, tiny):
+    import asyncio
+
+    await asyncio.to_thread(spade_agents.train, out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=1"))
+    async with open_policy(str(tmp_path / "run")) as policy:
+        assert policy.info.has_tokens
+
+
+def test_a_stopped_run_resumes_to_the_same_next_batch_and_loss(tmp_path, tiny):
+    replay = ("training.replay.type=supervised", "training.replay.source=tests.agents.selfplay.scripted:open_replay")
+    unbroken = spade_agents.train(out=tmp_path / "unbroken", overrides=overrides(tiny, "run.rollouts=3", *replay))
+    spade_agents.train(
+        out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=3", "run.keep_checkpoints=9", *replay)
+    )
+    for name in ("step-2", "step-3", "step-4"):
+        shutil.rmtree(tmp_path / "run" / "checkpoints" / name)
+    resumed = spade_agents.resume(tmp_path / "run")
+    assert resumed.finished
+    losses = [row["train"]["loss"] for row in unbroken.rows]
+    assert len(set(losses)) == 4
+    assert without_seconds(resumed.rows) == without_seconds(unbroken.rows)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "told"),
+    [
+        (["model.start=/nowhere"], UsageError, "no model"),
+        (["designer.corpus=/nowhere.jsonl"], UsageError, "does not exist"),
+        (["selfplay.pool.type=static", "selfplay.pool.source=/nowhere"], UsageError, "is no pool"),
+        (["evaluation.evaluator=spade_evals.nothing:x"], ConfigurationError, "cannot be imported"),
+        (["evaluation.evaluator=nothing"], ConfigurationError, "wanted package.module:name"),
+        (["run.rolouts=3"], ConfigurationError, "did you mean"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_bad_input_is_a_clear_error_and_nothing_is_written(tmp_path, tiny, more, error, told):
+    with pytest.raises(error, match=told) as caught:
+        spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, *more))
+    assert caught.value.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_run_directory_is_refused_before_anything_is_opened(tmp_path, tiny):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(UsageError, match="exists already"):
+        spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny))
+
+
+def test_resuming_what_is_no_run_or_has_a_corrupt_checkpoint_is_an_error(tmp_path, tiny):
+    with pytest.raises(UsageError, match="no run directory"):
+        spade_agents.resume(tmp_path)
+    result = spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=1"))
+    (result.path / "checkpoints" / "step-2" / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"step-2 is corrupt: state\.json"):
+        spade_agents.resume(tmp_path / "run")
