@@ -138,7 +138,11 @@ class EpisodeEnv:
             payload: dict[str, Any] = {"name": None, "arguments": None, "text": action.text}
         elif isinstance(action, ToolCall):
             error = self._validator.check(action, self._available)
-            payload = {"name": action.name, "arguments": action.arguments, "text": None}
+            payload = {
+                "name": action.name,
+                "arguments": action.arguments if error else dict(action.arguments),
+                "text": None,
+            }
         else:
             raise TypeError(f"an action is a ToolCall or a Reply, not {type(action).__name__}")
         if error is not None:

@@ -107,7 +107,7 @@ class ArgumentValidator:
         plain = self._plain[call.name]
         if plain is not None and plain.accepts(call.arguments):
             return None
-        error = next(self._validator(call.name).iter_errors(call.arguments), None)
+        error = next(self._validator(call.name).iter_errors(dict(call.arguments)), None)
         return None if error is None else _told(error)
 
     def _validator(self, name: str) -> Validator:
@@ -128,33 +128,48 @@ def _check_shape(arguments: Any) -> CallError | None:
     if isinstance(arguments, str):
         kind = CallErrorKind.DOUBLE_ENCODED if _is_json_of(arguments, dict) else CallErrorKind.NOT_AN_OBJECT
         return CallError(kind, "the arguments are a string; pass a JSON object, not text that holds one")
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, Mapping):
         return CallError(CallErrorKind.NOT_AN_OBJECT, f"the arguments are {_kind(arguments)}; pass a JSON object")
-    return _check_value(arguments, "the arguments", [ARGUMENTS_LIMIT], 0)
+    left = [ARGUMENTS_LIMIT]
+    for name, value in arguments.items():
+        if not isinstance(name, str):
+            return CallError(CallErrorKind.WRONG_TYPE, "the call: every argument's name must be a string")
+        error = _check_value(name, name, left, 0) or _check_value(value, name, left, 1)
+        if error is not None:
+            return error
+    return None
 
 
-def _check_value(value: Any, where: str, left: list[int], depth: int) -> CallError | None:
+def _check_value(value: Any, argument: str, left: list[int], depth: int) -> CallError | None:
+    """What is wrong with a value inside `argument`; `left` counts down over the whole call."""
     left[0] -= len(value) if isinstance(value, str | dict | list) else 1
     if left[0] < 0 or depth > _DEPTH_LIMIT:
         return CallError(CallErrorKind.TOO_LONG, f"the arguments are too long; at most {ARGUMENTS_LIMIT} characters")
     if isinstance(value, str):
-        return _check_text(value, where)
-    if value is None or isinstance(value, bool):
+        return _check_text(value, f"argument {_shown(argument)}") if not value.isascii() else None
+    if isinstance(value, bool | None):
         return None
     if isinstance(value, int | float):
-        if not math.isfinite(value) if isinstance(value, float) else abs(value) >= _INTEGER_LIMIT:
-            return CallError(CallErrorKind.NOT_FINITE, f"{where}: the number is not finite, or too large")
-        return None
+        return (
+            None if _is_plain_number(value) else _wrong(CallErrorKind.NOT_FINITE, argument, "not finite, or too large")
+        )
     if isinstance(value, dict):
-        pairs = [(key, f"{_shown(key)}") for key in value]
         if not all(isinstance(key, str) for key in value):
-            return CallError(CallErrorKind.WRONG_TYPE, f"{where}: every name must be a string")
-        keys = (_check_value(key, "an argument's name", left, depth + 1) for key, _ in pairs)
-        values = (_check_value(value[key], name, left, depth + 1) for key, name in pairs)
-        return next((error for group in (keys, values) for error in group if error is not None), None)
-    if isinstance(value, list):
-        return next(filter(None, (_check_value(item, where, left, depth + 1) for item in value)), None)
-    return CallError(CallErrorKind.WRONG_TYPE, f"{where}: {type(value).__name__} is not a JSON value")
+            return _wrong(CallErrorKind.WRONG_TYPE, argument, "an object with a name that is no string")
+        parts: list[Any] = [*value, *value.values()]
+    elif isinstance(value, list):
+        parts = value
+    else:
+        return _wrong(CallErrorKind.WRONG_TYPE, argument, f"a {type(value).__name__}, which is not a JSON value")
+    return next(filter(None, (_check_value(part, argument, left, depth + 1) for part in parts)), None)
+
+
+def _is_plain_number(value: float) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < _INTEGER_LIMIT
+
+
+def _wrong(kind: CallErrorKind, argument: str, what: str) -> CallError:
+    return CallError(kind, f"argument {_shown(argument)} is {what}")
 
 
 def _check_text(text: str, where: str) -> CallError | None:

@@ -20,6 +20,7 @@ __all__ = ["Child"]
 
 R = TypeVar("R")
 _HEADER = 4
+_CHUNK = 16 * 1024
 _REAP_TIMEOUT = 10.0
 _START_WALL = 60.0
 _PHASES = {"hidden_values": "solution"}
@@ -36,7 +37,7 @@ class Child:
         self._stopped: tuple[FaultKind, str] | None = None
         self._ready = False
         self._open = True
-        self._buffer = bytearray()
+        self._buffer = b""
         self._unsent = b""
         self._waiting: asyncio.Future[bytes | None] | None = None
         self._cpu_mark = self._cpu_limit = 0.0
@@ -90,13 +91,15 @@ class Child:
     def due(self, now: float) -> tuple[FaultKind, str] | None:
         """The limit that has been passed, if one has."""
         pid = self._process.pid
-        if pid is not None:
-            cpu = cpu_seconds(pid)
-            if cpu > self._limits.episode_cpu:
-                return FaultKind.BUDGET_EPISODE, f"{cpu:.1f} s of CPU; at most {self._limits.episode_cpu:g} an episode"
-            if cpu - self._cpu_mark > self._cpu_limit > 0:
-                return FaultKind.TIMEOUT_CPU, f"more than {self._cpu_limit:g} s of CPU"
-        return None if self._waiting is None else self._due_by_wall(now - self._started)
+        passed = None if pid is None else self._due_by_cpu(cpu_seconds(pid))
+        return passed or (None if self._waiting is None else self._due_by_wall(now - self._started))
+
+    def _due_by_cpu(self, cpu: float) -> tuple[FaultKind, str] | None:
+        if cpu > self._limits.episode_cpu:
+            return FaultKind.BUDGET_EPISODE, f"{cpu:.1f} s of CPU; at most {self._limits.episode_cpu:g} an episode"
+        if cpu - self._cpu_mark > self._cpu_limit > 0:
+            return FaultKind.TIMEOUT_CPU, f"more than {self._cpu_limit:g} s of CPU"
+        return None
 
     def _due_by_wall(self, wall: float) -> tuple[FaultKind, str] | None:
         if wall > self._wall_limit:
@@ -153,14 +156,15 @@ class Child:
 
     def _settle(self) -> None:
         """Book what the answer has cost; CPU spent since counts towards the next request."""
-        now = time.monotonic()
-        self._waiting = None
-        passed = self.due(now)
+        self._wall_spent += time.monotonic() - self._started
+        pid = self._process.pid
+        if pid is None:
+            return
+        cpu = cpu_seconds(pid)
+        passed = self._due_by_cpu(cpu)
         if passed is not None:
             self.stop(*passed)
-        self._wall_spent += now - self._started
-        if self._process.pid is not None:
-            self._cpu_mark = cpu_seconds(self._process.pid)
+        self._cpu_mark = cpu
 
     def _send(self, frame: bytes) -> None:
         try:
@@ -179,7 +183,7 @@ class Child:
 
     def _read(self) -> None:
         try:
-            data = self._socket.recv(65536)
+            data = self._socket.recv(_CHUNK)
         except BlockingIOError:
             return
         except OSError:
@@ -190,20 +194,18 @@ class Child:
         if self._waiting is None or self._waiting.done():
             self.stop(FaultKind.PROTOCOL, "data that was not asked for")
             return
-        buffer = self._buffer
-        buffer += data
-        if len(buffer) < _HEADER:
-            return
-        size = int.from_bytes(buffer[:_HEADER], "big")
-        if size > self._limits.reply:
+        data = self._buffer + data
+        size = int.from_bytes(data[:_HEADER], "big")
+        if len(data) >= _HEADER and size > self._limits.reply:
             self.stop(FaultKind.PROTOCOL, f"a reply of {size} bytes; at most {self._limits.reply}")
-        elif len(buffer) > size + _HEADER:
+        elif len(data) < _HEADER or len(data) < size + _HEADER:
+            self._buffer = data
+        elif len(data) > size + _HEADER:
             self.stop(FaultKind.PROTOCOL, "data after the reply")
-        elif len(buffer) == size + _HEADER:
+        else:
             self._ready = True
-            frame = bytes(buffer[_HEADER:])
-            buffer.clear()
-            self._waiting.set_result(frame)
+            self._buffer = b""
+            self._waiting.set_result(data[_HEADER:])
 
     def _hang_up(self) -> None:
         """Close the channel, have the child killed, and wake who waits."""

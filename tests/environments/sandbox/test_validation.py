@@ -1,4 +1,5 @@
 import math
+from types import MappingProxyType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -97,6 +98,13 @@ def test_arguments_that_are_a_string_are_told_apart_by_what_they_hold():
     assert VALIDATOR.check(ToolCall(name="book", arguments="place")).kind == "not_an_object"
     assert VALIDATOR.check(ToolCall(name="book", arguments=None)).kind == "not_an_object"
     assert VALIDATOR.check(ToolCall(name="book", arguments=[1])).kind == "not_an_object"
+
+
+def test_arguments_may_be_any_mapping():
+    assert VALIDATOR.check(ToolCall(name="book", arguments=MappingProxyType({"place": "x"}))) is None
+    assert (
+        VALIDATOR.check(ToolCall(name="book", arguments=MappingProxyType({"tags": ["x"]}))).kind == "missing_argument"
+    )
 
 
 def test_arguments_nested_beyond_reason_are_refused_unread():
