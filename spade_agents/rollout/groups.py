@@ -90,8 +90,11 @@ async def play_groups(
         async with gate:
             return await _play_until_valid(request, seed, sandbox, policy, chosen)
 
-    async with asyncio.TaskGroup() as tasks:
-        started = [[tasks.create_task(gated(request, seed)) for seed in request.seeds] for request in requests]
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            started = [[tasks.create_task(gated(request, seed)) for seed in request.seeds] for request in requests]
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
     return tuple(
         TrajectoryGroup(
             environment_id=request.spec.id,
