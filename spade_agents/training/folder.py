@@ -26,7 +26,9 @@ def load_model(folder: Path) -> Any:
         UsageError: no such folder, or no model in it.
     """
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as library_logging
 
+    library_logging.disable_progress_bar()
     if not (folder / "config.json").is_file():
         raise UsageError(f"found no config.json in {folder}; give a Hugging Face model folder")
     try:
