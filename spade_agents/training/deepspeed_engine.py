@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from spade_agents.errors import CheckpointError, UsageError
+from spade_agents.errors import CheckpointError, SpadeError, UsageError
 from spade_agents.training.config import DeepSpeedEngineConfig
 from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer
 from spade_agents.training.forward import TrainableForward
@@ -37,6 +39,8 @@ _PATIENCE = timedelta(days=7)
 class DeepSpeedEngine:
     """A model under DeepSpeed; rank 0 is called as any engine, the other ranks `follow`.
 
+    Several processes come from `python -m torch.distributed.run --nproc-per-node N` or `deepspeed --no_local_rank`.
+
     Args:
         model: a transformers causal language model, from now on the engine's own.
         config: settings.
@@ -47,6 +51,7 @@ class DeepSpeedEngine:
         self.config = config
         self._source = source
         self._step = 0
+        self._closed = False
         self._model = model.to(config.device).eval()
         forward = TrainableForward(self._model, config.precision)
         self._reference = frozen_copy(forward) if config.loss.kl_coefficient > 0.0 else None
@@ -167,28 +172,38 @@ class DeepSpeedEngine:
         return record
 
     def _load(self, folder: Path, record: Mapping[str, Any]) -> None:
+        # One rank alone must not give up while the others go on: all learn of any failure.
+        failures = [failure for failure in self.gather(self._try_load(folder)) if failure]
+        if failures:
+            raise CheckpointError(f"{folder} does not load into this model: {failures[0]}; resume from an earlier one")
+        self._step = int(record["step"])
+
+    def _try_load(self, folder: Path) -> str | None:
         try:
             path, _ = self._zero.load_checkpoint(str(folder), tag=_TAG)
+            if self._reference is not None:
+                self._reference.load_state_dict(read_state(folder / _REFERENCE))
         except Exception as error:  # Corrupt bytes make the unpickler raise nearly anything.
-            raise CheckpointError(f"{folder} does not load into this model: {error}") from error
-        if path is None:
-            raise CheckpointError(f"{folder} holds no DeepSpeed checkpoint; resume from an earlier one")
-        if self._reference is not None:
-            self._reference.load_state_dict(read_state(folder / _REFERENCE))
-        self._step = int(record["step"])
+            return str(error) or type(error).__name__
+        return None if path else "it holds no DeepSpeed checkpoint"
 
     def follow(self) -> None:
         if self.rank == 0:
             raise UsageError("rank 0 leads; call follow() on the other ranks only")
         actions: dict[str, Callable[..., Any]] = {"update": self._update, "save": self._save, "load": self._load}
-        while True:
-            name, *arguments = _broadcast(None)
-            if name == "close":
-                return
-            actions[name](*arguments)
+        with _deaf_to_interrupts():
+            while True:
+                name, *arguments = _broadcast(None)
+                if name == "close":
+                    return
+                # Rank 0 meets the same error, reports it, and closes.
+                with suppress(SpadeError):
+                    actions[name](*arguments)
 
     def close(self) -> None:
-        self._lead("close")
+        if self.rank == 0 and not self._closed:
+            self._lead("close")
+        self._closed = True
 
     def _lead(self, *command: Any) -> None:
         """Tell the followers what to do next."""
@@ -196,6 +211,19 @@ class DeepSpeedEngine:
             raise UsageError(f"rank {self.rank} was asked to {command[0]}; only rank 0 is, the others follow()")
         if self.ranks > 1:
             _broadcast(command)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches every process of a launcher; rank 0 alone decides how the run stops."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _broadcast(command: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ class TrainingEngine(Protocol):
         """One update on the union of both roles' samples; `step` grows by 1 even where nothing carried a gradient.
 
         Raises:
-            PolicyError: the loss is not finite.
+            PolicyError: the loss is not finite; `load` a checkpoint before going on.
             ValueError: a malformed sample.
         """
         ...
@@ -66,11 +66,11 @@ class TrainingEngine(Protocol):
         ...
 
     def follow(self) -> None:
-        """On ranks above 0: do what rank 0 does until it closes; on rank 0 an error."""
+        """On ranks above 0: do what rank 0 does until it closes, whatever Ctrl-C says; on rank 0 a `UsageError`."""
         ...
 
     def close(self) -> None:
-        """Let the followers go; an engine of one process has none."""
+        """On rank 0: let the followers go; twice, on other ranks, or without followers it does nothing."""
         ...
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from spade_agents.errors import CheckpointError, PolicyError
 from spade_agents.training.batch import kept_samples, micro_batches
 from spade_agents.training.config import DeepSpeedEngineConfig, OptimizerConfig, TorchEngineConfig
 from spade_agents.training.engine import TrainingEngine
@@ -50,6 +51,7 @@ def main(stage: int, folder: Path) -> None:
     engine = DeepSpeedEngine(toy_llama(), config)
     if engine.rank > 0:
         engine.follow()
+        engine.close()
         return
     check_conformance(engine, reference_run())
     engine.save(folder / "saved")
@@ -59,6 +61,11 @@ def main(stage: int, folder: Path) -> None:
     batches = micro_batches(
         kept_samples(toy_samples(6)), token_budget=config.token_budget, normalisation=config.loss.normalisation
     )
+    with pytest.raises(CheckpointError, match="does not load"):
+        (folder / "saved" / "zero" / "mp_rank_00_model_states.pt").write_bytes(b"broken")
+        engine.load(folder / "saved")
+    with pytest.raises(PolicyError, match="not finite"):
+        engine.update([replace(sample, advantage=float("nan")) for sample in toy_samples(2)])
     report = {
         "ranks": engine.ranks,
         "micro_batches": [len(batches[rank::2]) for rank in range(2)],
