@@ -59,6 +59,9 @@ class ProgressReporter(Protocol):
     def begin(self, task: str, total: int) -> None:
         """A new piece of work of `total` steps; the one before is finished."""
 
+    def phase(self, name: str) -> None:
+        """What the step in hand is at."""
+
     def advance(self, steps: int = 1) -> None:
         """So many more steps are done."""
 
@@ -70,6 +73,8 @@ class SilentReporter:
     """Says nothing."""
 
     def begin(self, task: str, total: int) -> None: ...
+
+    def phase(self, name: str) -> None: ...
 
     def advance(self, steps: int = 1) -> None: ...
 
@@ -84,6 +89,8 @@ class LineReporter:
 
     def begin(self, task: str, total: int) -> None: ...
 
+    def phase(self, name: str) -> None: ...
+
     def advance(self, steps: int = 1) -> None: ...
 
     def say(self, text: str) -> None:
@@ -96,10 +103,15 @@ class BarReporter:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._name = ""
         self._task = progress.add_task("", total=None, visible=False)
 
     def begin(self, task: str, total: int) -> None:
+        self._name = task
         self._progress.reset(self._task, total=total, description=task, visible=total > 0)
+
+    def phase(self, name: str) -> None:
+        self._progress.update(self._task, description=f"{self._name}: {name}")
 
     def advance(self, steps: int = 1) -> None:
         self._progress.advance(self._task, steps)

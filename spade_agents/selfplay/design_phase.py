@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, DesignOutcome
 from spade_agents.designer.corpus import Corpus
@@ -16,19 +14,17 @@ from spade_agents.designer.memory import Memory, MemoryRecord
 from spade_agents.designer.prompts import DesignRequest
 from spade_agents.rewards import PotentialState, score_designs
 from spade_agents.seeds import derive_seed
+from spade_agents.selfplay.admission import SandboxCertifier, novelty_rule
+from spade_agents.selfplay.design_figures import DesignFigures, design_figures
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import DesignedPool, FrontierPool, RunSettings, SelfDesigner, StaticPool
 from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember, WaitingDesign
 from spade_agents.trajectory import Role, TrainingSample, sample_from
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import Certificate, certify, certify_hint, fingerprint
+from spade_environments.certificate import Certificate
 
-__all__ = ["NOTHING_CLOSED", "ClosedSet", "DesignFigures", "NewSet", "close_set", "design_requests", "make_set"]
-
-
-CERTIFIED_AT_ONCE: Final = 8
-"""Environments in the certificate at a time: it keeps a few children alive for each."""
+__all__ = ["NOTHING_CLOSED", "ClosedSet", "NewSet", "close_set", "design_requests", "make_set"]
 
 
 class ClosedSet(NamedTuple):
@@ -40,47 +36,6 @@ class ClosedSet(NamedTuple):
 
 
 NOTHING_CLOSED = ClosedSet((), (), PotentialState())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesignFigures:
-    """What a regeneration's row of metrics tells of it.
-
-    Attributes:
-        slots: asked for.
-        admitted: environments that entered the pool.
-        verdicts: attempts by verdict.
-        gates: rejected attempts by the gate (or fault of the completion) that refused them.
-        distinct: normalised syntax trees among the programs of all attempts.
-        programs: attempts that held a program that parses.
-    """
-
-    slots: int = 0
-    admitted: int = 0
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    gates: Mapping[str, int] = field(default_factory=dict)
-    distinct: int = 0
-    programs: int = 0
-
-    @property
-    def certified_share(self) -> float | None:
-        """Certified attempts among those that could be decided (one refused for novelty alone is not certified)."""
-        decided = sum(count for verdict, count in self.verdicts.items() if verdict != AttemptVerdict.UNDECIDED)
-        passed = self.verdicts.get(AttemptVerdict.CERTIFIED, 0) + self.verdicts.get(AttemptVerdict.NO_HINT, 0)
-        return passed / decided if decided else None
-
-    def row(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "slots": self.slots,
-            "admitted": self.admitted,
-            "attempts": sum(self.verdicts.values()),
-            "certified_share": self.certified_share,
-            "verdicts": dict(self.verdicts),
-            "gates": dict(self.gates),
-            "programs": self.programs,
-            "distinct": self.distinct,
-        }
 
 
 class NewSet(NamedTuple):
@@ -133,9 +88,9 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
     requests = design_requests(settings, state, resources.memory, resources.corpus, count)
     designer = Designer(
         policy=resources.designer,
-        certifier=_Certifier(resources),
+        certifier=SandboxCertifier(resources),
         settings=settings.designer.call,
-        admit=_novelty_rule(resources),
+        admit=novelty_rule(resources),
     )
     outcomes = await designer.design_set(requests, seed=derive_seed(settings.run.seed, "design", state.rollout))
     found = [_with_origin(resources, state, outcome) for outcome in outcomes if outcome.spec is not None]
@@ -156,7 +111,7 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
         skill_position=state.skill_position + len(requests),
     )
     resources.directory.write_designs(state.rollout, outcomes)
-    return NewSet(after, _figures(outcomes, len(specs)))
+    return NewSet(after, design_figures(outcomes, len(specs)))
 
 
 def design_requests(
@@ -175,40 +130,6 @@ def design_requests(
             request = replace(request, document=text, document_id=document.id, domain=document.domain)
         requests.append(request)
     return requests
-
-
-class _Certifier:
-    """The certificate bound to the run's sandbox, a few environments at a time."""
-
-    def __init__(self, resources: Resources) -> None:
-        self._sandbox = resources.sandbox
-        self._settings = resources.settings.certificate
-        self._places = asyncio.Semaphore(CERTIFIED_AT_ONCE)
-
-    async def certify(self, spec: EnvironmentSpec) -> Certificate:
-        async with self._places:
-            return await certify(spec, self._sandbox, settings=self._settings)
-
-    async def certify_hint(self, spec: EnvironmentSpec, hint: str) -> Certificate:
-        async with self._places:
-            return await certify_hint(spec, hint, self._sandbox, settings=self._settings)
-
-
-def _novelty_rule(resources: Resources) -> Callable[[EnvironmentSpec], str | None]:
-    """The admission rule: unlike everything in the pool and in this set; it remembers what it lets in."""
-    in_this_set = resources.empty_novelty()
-
-    def admit(spec: EnvironmentSpec) -> str | None:
-        if resources.novelty is None or in_this_set is None:
-            return None
-        for index in (resources.novelty, in_this_set):
-            new, evidence = index.admits(spec.source)
-            if not new:
-                return f"{evidence}: write something of another structure"
-        in_this_set.add(spec.name, spec.source)
-        return None
-
-    return admit
 
 
 def _with_origin(resources: Resources, state: LoopState, outcome: DesignOutcome) -> DesignOutcome:
@@ -263,24 +184,3 @@ def _drawn(resources: Resources, state: LoopState, pool: StaticPool | FrontierPo
     chosen = middling[: count - round(pool.explore * count)]
     rest = [spec for spec in shuffled if spec not in chosen]
     return tuple([*chosen, *rest][:count])
-
-
-def _figures(outcomes: Sequence[DesignOutcome], admitted: int) -> DesignFigures:
-    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
-    rejected = [attempt for attempt in attempts if attempt.verdict is AttemptVerdict.REJECTED]
-    marks = [mark for attempt in attempts if attempt.spec and (mark := _mark(attempt.spec.source))]
-    return DesignFigures(
-        slots=len(outcomes),
-        admitted=admitted,
-        verdicts=Counter(attempt.verdict.value for attempt in attempts),
-        gates=Counter(str(attempt.gate) for attempt in rejected),
-        distinct=len(set(marks)),
-        programs=len(marks),
-    )
-
-
-def _mark(source: str) -> str | None:
-    try:
-        return fingerprint(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return None

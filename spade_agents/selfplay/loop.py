@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spade_agents.selfplay.checkpoint import Checkpoint, prune, save_checkpoint
-from spade_agents.selfplay.design_phase import NOTHING_CLOSED, DesignFigures, close_set, make_set
+from spade_agents.selfplay.design_figures import DesignFigures
+from spade_agents.selfplay.design_phase import NOTHING_CLOSED, close_set, make_set
 from spade_agents.selfplay.play_phase import play_set
 from spade_agents.selfplay.records import evaluation_row, flush_row, record_outcomes, rollout_row, told
 from spade_agents.selfplay.resources import Resources

@@ -9,7 +9,7 @@ from typing import Any
 
 from spade_agents.rewards import Regret, mean_return, regime, regime_shares
 from spade_agents.rollout import EvalSummary, PartSummary
-from spade_agents.selfplay.design_phase import DesignFigures
+from spade_agents.selfplay.design_figures import DesignFigures
 from spade_agents.selfplay.play_phase import Played
 from spade_agents.selfplay.pool import OutcomeRow
 from spade_agents.selfplay.resources import Resources

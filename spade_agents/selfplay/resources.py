@@ -129,7 +129,8 @@ class Resources:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Measure a phase, for the metrics alone: no decision depends on it."""
+        """Show and measure a phase; for people and metrics alone, no decision depends on it."""
+        self.progress.phase(phase)
         started = time.perf_counter()
         try:
             yield

@@ -38,6 +38,24 @@ def test_progress_is_plain_lines_where_there_is_no_terminal():
     with open_progress(stream) as progress:
         assert isinstance(progress, LineReporter)
         progress.begin("plays", 10)
+        progress.phase("evaluate")
         progress.advance(4)
         progress.say("rollout 1 of 2")
     assert stream.getvalue() == "rollout 1 of 2\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_a_bar_names_the_work_and_its_phase_below_the_lines_that_stay():
+    stream = Terminal()
+    with open_progress(stream) as progress:
+        progress.begin("plays", 10)
+        progress.phase("design")
+        progress.advance(4)
+        progress.say("a line that stays [not markup]")
+    assert "plays: design" in stream.getvalue()
+    assert "4/10" in stream.getvalue()
+    assert "a line that stays [not markup]" in stream.getvalue()

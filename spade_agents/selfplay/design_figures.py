@@ -1,0 +1,76 @@
+"""What a regeneration's row of metrics tells of its designs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spade_agents.designer.attempts import AttemptVerdict, DesignOutcome
+from spade_environments.certificate import fingerprint
+
+__all__ = ["DesignFigures", "design_figures"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignFigures:
+    """What a regeneration's row of metrics tells of it.
+
+    Attributes:
+        slots: asked for.
+        admitted: environments that entered the pool.
+        verdicts: attempts by verdict.
+        gates: rejected attempts by the gate (or fault of the completion) that refused them.
+        distinct: normalised syntax trees among the programs of all attempts.
+        programs: attempts that held a program that parses.
+    """
+
+    slots: int = 0
+    admitted: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    gates: Mapping[str, int] = field(default_factory=dict)
+    distinct: int = 0
+    programs: int = 0
+
+    @property
+    def certified_share(self) -> float | None:
+        """Certified attempts among those that could be decided (one refused for novelty alone is not certified)."""
+        decided = sum(count for verdict, count in self.verdicts.items() if verdict != AttemptVerdict.UNDECIDED)
+        passed = self.verdicts.get(AttemptVerdict.CERTIFIED, 0) + self.verdicts.get(AttemptVerdict.NO_HINT, 0)
+        return passed / decided if decided else None
+
+    def row(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "slots": self.slots,
+            "admitted": self.admitted,
+            "attempts": sum(self.verdicts.values()),
+            "certified_share": self.certified_share,
+            "verdicts": dict(self.verdicts),
+            "gates": dict(self.gates),
+            "programs": self.programs,
+            "distinct": self.distinct,
+        }
+
+
+def design_figures(outcomes: Sequence[DesignOutcome], admitted: int) -> DesignFigures:
+    """Count the attempts of a set, of which `admitted` environments entered the pool."""
+    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
+    rejected = [attempt for attempt in attempts if attempt.verdict is AttemptVerdict.REJECTED]
+    marks = [mark for attempt in attempts if attempt.spec and (mark := _mark(attempt.spec.source))]
+    return DesignFigures(
+        slots=len(outcomes),
+        admitted=admitted,
+        verdicts=Counter(attempt.verdict.value for attempt in attempts),
+        gates=Counter(str(attempt.gate) for attempt in rejected),
+        distinct=len(set(marks)),
+        programs=len(marks),
+    )
+
+
+def _mark(source: str) -> str | None:
+    try:
+        return fingerprint(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
