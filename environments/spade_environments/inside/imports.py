@@ -23,7 +23,8 @@ ALLOWED_MODULES = (
 
 _LAZY_MODULES = (
     "_strptime", "codecs", "encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_16",
-    "encodings.utf_32", "encodings.utf_8_sig", "encodings.punycode", "encodings.cp1252", "encodings.rot_13", "encodings.hex_codec", "encodings.raw_unicode_escape", "encodings.unicode_escape", "gettext",
+    "encodings.utf_32", "encodings.utf_8_sig", "encodings.punycode", "encodings.cp1252", "encodings.rot_13",
+    "encodings.hex_codec", "encodings.raw_unicode_escape", "encodings.unicode_escape", "gettext",
     "json.decoder", "json.encoder", "linecache", "locale", "opcode", "inspect", "stringprep", "tokenize", "traceback",
     "warnings", "weakref",
 )  # fmt: skip

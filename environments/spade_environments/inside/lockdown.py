@@ -6,20 +6,22 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
+
+from . import landlock, seccomp
 
 __all__ = [
     "CHANNEL",
-    "LEVEL",
     "SETUP_FAILED",
     "Policy",
     "adopt_orphans",
     "children",
     "die_with_parent",
     "own_resident",
-    "own_size",
-    "seal_kernel",
     "shut_in",
 ]
 
@@ -27,9 +29,6 @@ CHANNEL = 3
 """Where a child finds its channel."""
 SETUP_FAILED = 70
 """Exit status of a child in which a layer could not be put on."""
-
-LEVEL = "D"
-"""Which layers hold: D is rlimits and process separation alone; A will be seccomp and Landlock."""
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -45,14 +44,29 @@ class Policy:
         memory_bytes: address space beyond the zygote's own.
         cpu_seconds: CPU time of the whole episode; the kernel's backstop behind the host's clock.
         zygote_bytes: address space of the zygote, measured once before the first fork.
+        landlock: the Landlock version to use; 0 for none.
+        filters: the system-call filter; `None` for none.
     """
 
     memory_bytes: int
     cpu_seconds: int
     zygote_bytes: int
+    landlock: int = 0
+    filters: seccomp.Filter | None = None
+
+    @classmethod
+    def of(cls, *, memory_bytes: int, cpu_seconds: int, layers: Sequence[str]) -> Self:
+        """The policy of this zygote's children: those of `layers` that the kernel has."""
+        return cls(
+            memory_bytes=memory_bytes,
+            cpu_seconds=cpu_seconds,
+            zygote_bytes=_own_size(),
+            landlock=landlock.version() if "landlock" in layers else 0,
+            filters=seccomp.build() if "seccomp" in layers and seccomp.available() else None,
+        )
 
 
-def own_size() -> int:
+def _own_size() -> int:
     """Address space of this process in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123 (pathlib is not otherwise loaded here)
         return int(file.read().split()[0]) * resource.getpagesize()
@@ -82,11 +96,14 @@ def children() -> set[int]:
         return {int(pid) for pid in file.read().split()}
 
 
-def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> None:
-    """Put every layer on this process, which was just forked from the process `parent`.
+def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> str:
+    """Put every layer on this process, which was just forked from the process `parent`, and try each of them.
+
+    Returns:
+        The level that holds: A seccomp and Landlock, B seccomp, C Landlock, D rlimits and process separation only.
 
     Raises:
-        OSError: a layer could not be put on; the caller must exit with `SETUP_FAILED`.
+        OSError: a layer could not be put on, or does not hold; the caller must exit with `SETUP_FAILED`.
     """
     _keep_only(channel, devnull)
     os.setsid()
@@ -98,11 +115,24 @@ def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> None:
         raise OSError("the zygote died before the child was shut in")
     _limit(policy)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    seal_kernel()
+    if policy.landlock:
+        landlock.restrict(policy.landlock)
+        _must_refuse("Landlock", lambda: os.open("/", os.O_RDONLY))
+    if policy.filters is not None:
+        seccomp.install(policy.filters)
+        _must_refuse("seccomp", socket.socket)
+    return _LEVELS[policy.filters is not None, policy.landlock > 0]
 
 
-def seal_kernel() -> None:
-    """The place of Landlock and seccomp, the last layers: none is put on yet, and the sandbox reports level D."""
+_LEVELS = {(True, True): "A", (True, False): "B", (False, True): "C", (False, False): "D"}
+
+
+def _must_refuse(layer: str, attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except PermissionError:
+        return
+    raise OSError(f"{layer} is on and refuses nothing")
 
 
 def _keep_only(channel: int, devnull: int) -> None:

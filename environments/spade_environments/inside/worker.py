@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import traceback
+from types import TracebackType
 from typing import Any
 
 from . import determinism
 from .contract import ContractError
 from .episode import Episode
 
-__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "serve"]
+__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "send", "serve"]
 
 ERROR_LIMIT = 500
 FRAME_LIMIT = 4 * 1024 * 1024
@@ -85,13 +85,21 @@ def answer_error(error: BaseException, operation: str) -> dict[str, str]:
 
 def _told(error: BaseException) -> str:
     try:
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "environment.py"
-        ]
-        where = f" (line {lines[-1]})" if lines else ""
+        line = _last_line(error.__traceback__)
+        where = f" (line {line})" if line else ""
         return f"{type(error).__name__}: {error}"[: ERROR_LIMIT - len(where)] + where
     except BaseException:  # an exception whose own __str__ raises
         return "an exception that cannot be shown"
+
+
+def _last_line(trace: TracebackType | None) -> int:
+    """Line of the designed source that was running; 0 if none was. Read from the frames: no file can be opened."""
+    line = 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "environment.py":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def _receive(channel: int) -> bytes | None:
@@ -114,11 +122,16 @@ def _read_exactly(channel: int, size: int) -> bytes | None:
     return data or None
 
 
-def _send(channel: int, reply: dict[str, Any], nonce: str) -> None:
-    try:
-        frame = _dumps(reply).encode()
-    except BaseException as error:  # a value that is not JSON, or no memory left to write it
-        frame = _dumps({"nonce": nonce, "error": answer_error(error, "reply")}).encode()
-    frame = len(frame).to_bytes(4, "big") + frame
+def send(channel: int, body: bytes) -> None:
+    """Write one frame."""
+    frame = len(body).to_bytes(4, "big") + body
     while frame:
         frame = frame[_write(channel, frame) :]
+
+
+def _send(channel: int, reply: dict[str, Any], nonce: str) -> None:
+    try:
+        body = _dumps(reply).encode()
+    except BaseException as error:  # a value that is not JSON, or no memory left to write it
+        body = _dumps({"nonce": nonce, "error": answer_error(error, "reply")}).encode()
+    send(channel, body)

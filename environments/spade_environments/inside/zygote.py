@@ -14,10 +14,7 @@ from typing import Any
 
 from . import determinism, imports, lockdown, worker
 
-__all__ = ["HELLO", "Zygote", "main"]
-
-HELLO = bytes(4)
-"""The empty frame that a child sends once it is shut in, before any source reaches it."""
+__all__ = ["Zygote", "main"]
 
 
 def main(control: int, options: str) -> None:
@@ -28,14 +25,14 @@ def main(control: int, options: str) -> None:
     determinism.install()
     imports.guard_imports(settings["extra_modules"])
     sys.argv[:] = sys.orig_argv[:] = []
-    policy = lockdown.Policy(
-        memory_bytes=settings["memory_bytes"], cpu_seconds=settings["cpu_seconds"], zygote_bytes=lockdown.own_size()
+    policy = lockdown.Policy.of(
+        memory_bytes=settings["memory_bytes"], cpu_seconds=settings["cpu_seconds"], layers=settings["layers"]
     )
     with socket.socket(fileno=control) as channel:
         zygote = Zygote(channel, policy)
         gc.collect()
         gc.freeze()
-        channel.send(json.dumps({"event": "ready", "level": lockdown.LEVEL, "resident": lockdown.own_resident()}).encode())
+        channel.send(json.dumps({"event": "ready", "resident": lockdown.own_resident()}).encode())
         zygote.run()
 
 
@@ -103,10 +100,10 @@ class Zygote:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            lockdown.shut_in(channel, self._devnull, parent, self._policy)
+            level = lockdown.shut_in(channel, self._devnull, parent, self._policy)
             status = 0
             sys.stdin = sys.stdout = sys.stderr = _Nowhere()
-            os.write(lockdown.CHANNEL, HELLO)
+            worker.send(lockdown.CHANNEL, level.encode())  # the host's sign that the layers hold, before any source
             worker.serve(lockdown.CHANNEL)
         finally:
             os._exit(status)

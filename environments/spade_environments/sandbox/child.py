@@ -54,14 +54,15 @@ class Child:
         pid = self._process.pid
         return 0 if pid is None else max(0, resident_bytes(pid) - self._zygote.resident)
 
-    async def start(self) -> None:
-        """Wait until the child is shut in.
+    async def start(self) -> str:
+        """Wait until the child is shut in; the level that it has shown to hold.
 
         Raises:
             HostFault: it could not be forked or shut in.
         """
-        await self._exchange(b"")
+        level = await self._exchange(b"")
         await self._process.forked.wait()
+        return level.decode()
 
     async def request(self, operation: str, payload: dict[str, Any], reply: type[R]) -> R:
         """Ask the child, within the limits of `operation`.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from spade_environments.env import EpisodeEnv
-from spade_environments.faults import EnvironmentFault, FaultKind
+from spade_environments.faults import EnvironmentFault, FaultKind, HostFault
 from spade_environments.sandbox.child import Child
 from spade_environments.sandbox.process import Supervisor
 from spade_environments.sandbox.settings import LocalSandboxSettings
@@ -20,12 +20,12 @@ __all__ = ["LocalSandbox", "open_local"]
 class LocalSandbox:
     """Opens episodes; many live at once on one event loop, without a thread."""
 
-    def __init__(self, settings: LocalSandboxSettings, supervisor: Supervisor, level: str) -> None:
+    def __init__(self, settings: LocalSandboxSettings, supervisor: Supervisor) -> None:
         self._limits = settings.limits
         self._supervisor = supervisor
         self._watch = Watch(settings.limits)
         self._children: set[Child] = set()
-        self.level = level
+        self.level = "D"
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
         """A fresh child with the source of `spec` loaded.
@@ -54,11 +54,27 @@ class LocalSandbox:
     async def _child(self, hash_seed: int) -> Child:
         child = Child(await self._supervisor.zygote(hash_seed), self._limits, self._watch)
         try:
-            await child.start()
+            level = await child.start()
         except BaseException:
             await child.aclose()
             raise
+        if level != self.level:
+            await child.aclose()
+            told = f"a child came up at level {level}; the sandbox is at level {self.level}"
+            raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
         return child
+
+    async def probe(self) -> None:
+        """Fork one child and take its level for the sandbox's.
+
+        Raises:
+            HostFault: it could not be forked or shut in.
+        """
+        child = Child(await self._supervisor.zygote(0), self._limits, self._watch)
+        try:
+            self.level = await child.start()
+        finally:
+            await child.aclose()
 
     def close(self) -> None:
         """Stop watching; the supervisor ends the children."""
@@ -71,16 +87,15 @@ async def open_local(settings: LocalSandboxSettings) -> AsyncIterator[LocalSandb
     limits = settings.limits
     options = {
         "extra_modules": list(settings.extra_modules),
+        "layers": list(settings.layers),
         "memory_bytes": limits.memory,
         "cpu_seconds": math.ceil(limits.episode_cpu) + 1,
     }
     supervisor = Supervisor(options)
+    sandbox = LocalSandbox(settings, supervisor)
     try:
-        level = (await supervisor.zygote(0)).level
-        sandbox = LocalSandbox(settings, supervisor, level)
-        try:
-            yield sandbox
-        finally:
-            sandbox.close()
+        await sandbox.probe()
+        yield sandbox
     finally:
+        sandbox.close()
         await supervisor.aclose()

@@ -129,7 +129,6 @@ class Zygote:
         self._processes: dict[int, Process] = {}
         self._next = 0
         self.alive = True
-        self.level = "D"
         self.resident = 0
         self.ready: asyncio.Future[None] = self._loop.create_future()
         control.setblocking(False)
@@ -205,7 +204,7 @@ class Zygote:
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "ready":
-            self.level, self.resident = event["level"], event["resident"]
+            self.resident = event["resident"]
             self.ready.set_result(None)
             return
         process = self._processes.get(event["episode"])

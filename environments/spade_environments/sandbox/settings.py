@@ -16,12 +16,14 @@ class LocalSandboxSettings:
 
     Attributes:
         extra_modules: modules that designed source may import beyond the allow-list.
+        layers: kernel layers to put on; leaving one out lowers the level.
         allow_degraded: whether training may go on at level C or D.
     """
 
     type: Literal["local"] = "local"
     limits: Limits = field(default_factory=Limits)
     extra_modules: tuple[str, ...] = ()
+    layers: tuple[Literal["landlock", "seccomp"], ...] = ("landlock", "seccomp")
     allow_degraded: bool = False
 
 
