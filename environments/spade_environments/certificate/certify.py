@@ -121,11 +121,15 @@ async def certify_many(
 async def run_gates(trial: Trial, gates: Mapping[Gate, GateFunction]) -> tuple[GateResult, ...]:
     """Run gates until one does not pass; the rest are `not_run`. The trial's children are closed."""
     results: list[GateResult] = []
-    for name, gate in gates.items():
-        if results and results[-1].status is not GateStatus.PASSED:
-            results.append(GateResult(gate=name, status=GateStatus.NOT_RUN))
-        else:
-            results.append(await _run(name, gate, trial))
+    try:
+        for name, gate in gates.items():
+            if results and results[-1].status is not GateStatus.PASSED:
+                results.append(GateResult(gate=name, status=GateStatus.NOT_RUN))
+            else:
+                results.append(await _run(name, gate, trial))
+    except BaseException:  # only a cancellation passes `_run`
+        await trial.children.aclose()
+        raise
     try:
         await trial.children.aclose()
     except SandboxFault as fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from spade_environments.types import Action, Reply
 
@@ -77,10 +77,10 @@ async def _check_hidden(trial: Trial) -> None:
     """What `hidden` names, in the first observation, on most seeds."""
     found: dict[str, list[int]] = {}
     for seed in trial.seeds if trial.declared.hidden else ():
-        play = await trial.children.reset(Slot.GOLD, seed)
-        values: Mapping[str, str] = await (await trial.children.env(Slot.GOLD)).hidden_values()
+        first = trial.probes[seed].first.text
+        values = await trial.children.hidden_values(Slot.GOLD, seed)
         for path, value in values.items():
-            if value.strip() and value not in ("None", "True", "False") and holds(play.first.text, value.strip()):
+            if value.strip() and value not in ("None", "True", "False") and holds(first, value.strip()):
                 found.setdefault(path, []).append(seed)
     for path, seeds in found.items():
         if len(seeds) > len(trial.seeds) / 2:

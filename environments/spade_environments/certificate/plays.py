@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from spade_environments.faults import EnvironmentFault, FaultKind
+from spade_environments.faults import EnvironmentFault, FaultKind, SandboxFault
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.types import Action, Observation, StepResult
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Children", "Player", "Slot", "Step", "Transcript", "scripted"]
 
+T = TypeVar("T")
 _USED_UP = (FaultKind.BUDGET_EPISODE, FaultKind.MEMORY)
 
 
@@ -149,6 +150,26 @@ class Children:
             play = Transcript(seed=seed, first=play.first, tools=play.tools, steps=steps)
         return play
 
+    async def solution(self, slot: Slot, seed: int) -> tuple[Action, ...]:
+        """The gold actions of the instance of `seed`, just begun; faults as in `play`."""
+        return tuple(await self._ask(slot, seed, lambda env: env.solution()))
+
+    async def hidden_values(self, slot: Slot, seed: int) -> dict[str, str]:
+        """What `hidden` names in the instance of `seed`, just begun; faults as in `play`."""
+        return await self._ask(slot, seed, lambda env: env.hidden_values())
+
+    async def _ask(self, slot: Slot, seed: int, question: Callable[[EpisodeEnv], Awaitable[T]]) -> T:
+        await self.reset(slot, seed)
+        try:
+            return await question(self._envs[slot])
+        except EnvironmentFault as fault:
+            again = self._episodes[slot] > 1 and fault.kind in _USED_UP
+            await self.drop(slot)
+            if again:
+                return await self._ask(slot, seed, question)
+            fault.add_note(f"seed {seed}")
+            raise
+
     async def drop(self, slot: Slot) -> None:
         """Close the child in `slot`; the next use opens a fresh one."""
         env = self._envs.pop(slot, None)
@@ -156,5 +177,12 @@ class Children:
             await env.aclose()
 
     async def aclose(self) -> None:
+        """Close all children, and then raise the first fault that closing one met."""
+        faults: list[SandboxFault] = []
         for slot in tuple(self._envs):
-            await self.drop(slot)
+            try:
+                await self.drop(slot)
+            except SandboxFault as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]

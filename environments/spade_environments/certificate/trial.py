@@ -40,6 +40,7 @@ class Trial:
 
     spec: EnvironmentSpec
     settings: CertificateSettings
+    seeds: tuple[int, ...]
     children: Children
     novelty: Novelty | Admission | None = None
     description: EnvironmentDescription | None = None
@@ -56,11 +57,8 @@ class Trial:
         settings: CertificateSettings,
         novelty: Novelty | Admission | None = None,
     ) -> Trial:
-        return cls(spec=spec, settings=settings, children=Children(spec, sandbox), novelty=novelty)
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return seeds_of(self.spec, self.settings.seeds)
+        seeds = seeds_of(spec, settings.seeds)
+        return cls(spec=spec, settings=settings, seeds=seeds, children=Children(spec, sandbox), novelty=novelty)
 
     @property
     def declared(self) -> EnvironmentDescription:
@@ -81,15 +79,11 @@ class Trial:
             HostFault: our fault.
         """
         for seed in self.seeds:
-            await self.children.reset(Slot.FIRST, seed)
-            env = await self.children.env(Slot.FIRST)
             try:
-                self.gold[seed] = tuple(await env.solution())
+                self.gold[seed] = await self.children.solution(Slot.FIRST, seed)
             except EnvironmentFault as fault:
-                await self.children.drop(Slot.FIRST)
                 if is_ours(fault) or fault.phase != "solution":
                     raise
-                fault.add_note(f"seed {seed}")
                 self.gold_fault = fault
                 self.gold.clear()
                 return

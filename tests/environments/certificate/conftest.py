@@ -183,7 +183,7 @@ class InProcessEnv:
         )
 
     async def hidden_values(self):
-        return self._guard("reset", self._episode.hidden_values)
+        return self._guard("solution", self._episode.hidden_values)
 
     async def aclose(self):
         self._count("close")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from spade_environments import EnvironmentFault, FaultKind, HostFault
@@ -20,6 +22,7 @@ from spade_environments.certificate import (
     write_certificate,
 )
 from spade_environments.certificate.certify import GATES
+from spade_environments.certificate.plays import Slot
 
 FEW = CertificateSettings(seeds=3)
 
@@ -55,8 +58,6 @@ async def test_a_host_fault_planted_in_any_gate_is_undecided(gate, dial, make_sa
 
 
 async def test_a_gate_that_hangs_is_undecided(dial, make_sandbox, make_spec):
-    import asyncio
-
     async def hanging(trial):
         await asyncio.Event().wait()
 
@@ -84,12 +85,38 @@ async def test_a_child_whose_budget_other_episodes_used_up_is_replaced_once(dial
     spec = make_spec(dial)
     sound = make_sandbox()
     await certify(spec, sound, settings=FEW)
-    second_reset = [moment for moment, phase in enumerate(sound.operations) if phase == "reset"][1]
-    fault = EnvironmentFault(FaultKind.BUDGET_EPISODE, "reset", "used up")
-    sandbox = make_sandbox({second_reset: fault})
-    certificate = await certify(spec, sandbox, settings=FEW)
-    assert certificate.admitted, certificate.reason
-    assert sandbox.children == sound.children + 1
+    for wanted in ("reset", "step", "solution"):
+        moment = [moment for moment, phase in enumerate(sound.operations) if phase == wanted][-1]
+        sandbox = make_sandbox({moment: EnvironmentFault(FaultKind.BUDGET_EPISODE, wanted, "used up")})
+        certificate = await certify(spec, sandbox, settings=FEW)
+        assert certificate.admitted, certificate.reason
+        assert sandbox.children == sound.children + 1
+
+
+async def test_a_cancelled_certificate_leaves_no_child_open(dial, make_sandbox, make_spec):
+    async def hanging(trial):
+        await trial.children.reset(Slot.OTHER, 1)
+        reached.set()
+        await asyncio.Event().wait()
+
+    reached = asyncio.Event()
+    sandbox = make_sandbox()
+    gates = {**GATES, Gate.RESET: hanging}
+    task = asyncio.create_task(certify(make_spec(dial), sandbox, settings=FEW, gates=gates))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sandbox.operations.count("close") == sandbox.children == 2
+
+
+async def test_a_child_that_cannot_be_closed_leaves_the_certificate_undecided(dial, make_sandbox, make_spec):
+    sound = make_sandbox()
+    await certify(make_spec(dial), sound, settings=FEW)
+    closing = sound.operations.index("close")
+    sandbox = make_sandbox({closing: HostFault(FaultKind.HOST_FAULT, "close", "stuck")})
+    assert (await certify(make_spec(dial), sandbox, settings=FEW)).verdict is Verdict.UNDECIDED
+    assert sandbox.operations.count("close") == 3
 
 
 async def test_an_import_without_a_solution_is_unproven(dial, desk, make_sandbox, make_spec):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spade_environments.certificate import Gate, Verdict, certify, certify_many
+from spade_environments.certificate import Gate, Verdict, certify, certify_hint, certify_many
 from spade_environments.registry import catalogue
 from spade_environments.sandbox import open_sandbox
 
@@ -16,6 +16,13 @@ async def test_every_catalogue_environment_is_certified_by_all_gates():
         assert certificate.verdict is Verdict.CERTIFIED, (certificate.name, certificate.reason)
         assert [result.gate for result in certificate.gates] == list(Gate)[:9]
     assert sum(max(certificate.gold_lengths) >= 10 for certificate in certificates) >= 3
+
+
+async def test_every_catalogue_hint_is_certified():
+    async with open_sandbox() as sandbox:
+        for spec in catalogue():
+            certificate = await certify_hint(spec, spec.hint, sandbox)
+            assert certificate.verdict is Verdict.CERTIFIED, (spec.name, certificate.reason)
 
 
 async def test_set_order_that_shows_is_rejected(dial, make_spec):
