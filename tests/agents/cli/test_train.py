@@ -94,8 +94,11 @@ def test_without_a_configuration_the_two_uses_are_told(capsys: pytest.CaptureFix
 def test_a_missing_corpus_stops_the_run_before_anything_is_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
 ):
-    missing = tmp_path / "missing.jsonl"
-    code, _, err = run(capsys, str(config), f"designer.corpus={missing}", "--out", str(tmp_path / "r"))
+    missing, model = tmp_path / "missing.jsonl", tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    changes = (f"designer.corpus={missing}", f"model.start={model}")
+    code, _, err = run(capsys, str(config), *changes, "--out", str(tmp_path / "r"))
     assert code == 2
     assert "missing.jsonl" in err
     assert not (tmp_path / "r").exists()
