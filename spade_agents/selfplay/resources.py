@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from statistics import fmean
+from typing import Any, Final, Protocol, runtime_checkable
 
 from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.memory import Memory
+from spade_agents.errors import InfrastructureError
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import Evaluator
 from spade_agents.seeds import derive_seed
@@ -22,11 +24,12 @@ from spade_agents.selfplay.state import LoopState
 from spade_agents.telemetry import ProgressReporter, Row
 from spade_agents.training.engine import TrainingEngine
 from spade_agents.training.samples import SupervisedSample
+from spade_agents.trajectory import Role, TrainingSample
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox
 
-__all__ = ["Replay", "Resources", "TrainablePolicy"]
+__all__ = ["CANARY", "Replay", "Resources", "ScoringPolicy", "TrainablePolicy"]
 
 Replay = Callable[[int, int], tuple[SupervisedSample, ...]]
 """From a seed and a count to samples to imitate."""
@@ -36,6 +39,24 @@ class TrainablePolicy(Policy, Protocol):
     """A policy whose weights the loop replaces after each update."""
 
     def load_weights(self, state: Mapping[str, Any], version: int) -> None: ...
+
+
+@runtime_checkable
+class ScoringPolicy(Protocol):
+    """A policy that tells its own log-probabilities of given tokens."""
+
+    def score(self, token_ids: Sequence[int], *, temperature: float = 1.0) -> list[float]: ...
+
+
+CANARY: Final = TrainingSample(
+    token_ids=tuple(range(1, 33)),
+    mask=(False,) + (True,) * 31,
+    logprobs=(0.0,) * 32,
+    advantage=0.0,
+    role=Role.AGENT,
+    group="canary",
+)
+"""Tokens that any vocabulary has; both sides score them after each change of weights."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,8 +111,22 @@ class Resources:
         return self.replay(derive_seed(self.settings.run.seed, "replay", step), table.samples)
 
     def send_weights(self) -> None:
-        """Give the policy the engine's weights, with the engine's step as their version."""
+        """Give the policy the engine's weights, with the engine's step as their version, and see that they arrived.
+
+        Raises:
+            InfrastructureError: policy and engine disagree on the canary's log-probabilities.
+        """
         self.policy.load_weights(self.engine.state_dict(), self.engine.step)
+        if not isinstance(self.policy, ScoringPolicy):
+            return
+        scored, wanted = self.policy.score(CANARY.token_ids), self.engine.logprobs([CANARY])[0][1:]
+        difference = fmean(abs(ours - theirs) for ours, theirs in zip(scored, wanted, strict=True))
+        if not difference <= self.settings.training.arrival_tolerance:
+            raise InfrastructureError(
+                f"after update {self.engine.step} the policy does not sample with the engine's weights: their "
+                f"log-probabilities of the canary differ by {difference:.4f} on average; nothing was saved, so resume "
+                "from the last checkpoint"
+            )
 
     def save(self, draft: Checkpoint, state: LoopState) -> None:
         """Fill a checkpoint."""

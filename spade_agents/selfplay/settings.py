@@ -186,6 +186,8 @@ class TrainingTable(Section):
     role_weight: Annotated[RoleWeight, Field(discriminator="type")] = RatioWeight()
     """Factor on designer advantages."""
     replay: Annotated[NoReplay | SupervisedReplay, Field(discriminator="type")] = NoReplay()
+    arrival_tolerance: float = Field(default=0.05, gt=0)
+    """Mean difference of log-probabilities between engine and policy, after a change of weights, that is rounding."""
 
 
 class EvaluationTable(Section):

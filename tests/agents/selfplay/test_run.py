@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import spade_agents
-from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
+from spade_agents.errors import CheckpointError, ConfigurationError, InfrastructureError, UsageError
 from spade_agents.policy import open_policy
 from tests.agents.selfplay.test_loop import without_seconds
 from tests.agents.tiny import llama, tokenizer
@@ -40,7 +40,7 @@ def overrides(tiny, *more):
     ]
 
 
-STATIC = ("selfplay.pool.type=static", "selfplay.plays=4")
+REPLAY = ("training.replay.type=supervised", "training.replay.source=tests.agents.selfplay.scripted:open_replay")
 
 
 def test_the_loop_trains_a_real_model_and_leaves_one_that_plays(tmp_path, tiny):
@@ -62,10 +62,9 @@ async def test_a_finished_run_is_a_policy(tmp_path, tiny):
 
 
 def test_a_stopped_run_resumes_to_the_same_next_batch_and_loss(tmp_path, tiny):
-    replay = ("training.replay.type=supervised", "training.replay.source=tests.agents.selfplay.scripted:open_replay")
-    unbroken = spade_agents.train(out=tmp_path / "unbroken", overrides=overrides(tiny, "run.rollouts=3", *replay))
+    unbroken = spade_agents.train(out=tmp_path / "unbroken", overrides=overrides(tiny, "run.rollouts=3", *REPLAY))
     spade_agents.train(
-        out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=3", "run.keep_checkpoints=9", *replay)
+        out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=3", "run.keep_checkpoints=9", *REPLAY)
     )
     for name in ("step-2", "step-3", "step-4"):
         shutil.rmtree(tmp_path / "run" / "checkpoints" / name)
@@ -74,6 +73,13 @@ def test_a_stopped_run_resumes_to_the_same_next_batch_and_loss(tmp_path, tiny):
     losses = [row["train"]["loss"] for row in unbroken.rows]
     assert len(set(losses)) == 4
     assert without_seconds(resumed.rows) == without_seconds(unbroken.rows)
+
+
+def test_the_run_ends_when_the_policy_does_not_take_the_new_weights(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr("spade_agents.policy.sampler.Sampler.load", lambda sampler, state: None)
+    with pytest.raises(InfrastructureError, match=r"log-probabilities of the canary differ"):
+        spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, *REPLAY))
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-0"]
 
 
 @pytest.mark.parametrize(
