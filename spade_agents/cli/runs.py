@@ -31,6 +31,8 @@ def conclude(result: RunResult, *, as_json: bool) -> None:
     """Write the report and tell what the run brought; ends the command where the run was stopped."""
     from spade_agents.selfplay.reporting import evaluation_of, write_report
 
+    if not result.leads:
+        return
     report = write_report(result.path)
     evaluations = [evaluation_of(row) for row in result.evaluations]
     designs = [row["design"] for row in result.rows if "design" in row]

@@ -40,11 +40,13 @@ class RunResult:
         path: of the run directory.
         finished: `False` where it was stopped; `resume(path)` goes on.
         rollouts: done.
+        leads: `False` in a process that only followed the engine's first one, which alone tells of the run.
     """
 
     path: Path
     finished: bool
     rollouts: int
+    leads: bool = True
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -127,7 +129,7 @@ def _driven(settings: RunSettings, path: Path, drive: Callable[[Parts], Coroutin
     try:
         if engine.rank > 0:
             engine.follow()
-            return RunResult(path=path, finished=True, rollouts=settings.run.rollouts)
+            return RunResult(path=path, finished=True, rollouts=settings.run.rollouts, leads=False)
         return asyncio.run(drive(Parts(engine, start, corpus, fixed, replay)))
     finally:
         engine.close()

@@ -75,6 +75,12 @@ def test_a_finished_run_as_json_is_read_by_a_program(finished: RunResult, capsys
     assert [row["rollout"] for row in told["evaluations"]] == [0, 2]
 
 
+def test_a_process_that_followed_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    conclude(RunResult(path=tmp_path, finished=True, rollouts=2, leads=False), as_json=False)
+    assert capsys.readouterr().out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_stopped_run_still_has_its_report_and_ends_as_shells_expect(finished: RunResult):
     with pytest.raises(typer.Exit) as ended:
         conclude(replace(finished, finished=False), as_json=False)
