@@ -1,4 +1,4 @@
-"""Supervised replay: fresh samples of the warm-up's own stream, so that self-play does not unlearn the language."""
+"""Supervised replay: warm-up samples mixed into self-play updates, so that neither role forgets; the control shares it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from spade_agents.training.samples import SupervisedSample
 
 __all__ = ["open_replay"]
 
-_OWN = "replay"
-"""Keeps these draws apart from the warm-up's: the same distribution, other programs."""
-
 
 def open_replay(folder: Path) -> Callable[[int, int], tuple[SupervisedSample, ...]]:
-    """Replay for a model folder: from a seed and a count to samples, the same ones for the same arguments."""
+    """`replay(seed, count)`: `count` samples of the warm-up's mixture, a function of its arguments and the tokenizer.
+
+    Args:
+        folder: the model that is trained; its tokenizer renders the samples.
+
+    Raises:
+        CheckpointError: the folder has no readable tokenizer.
+    """
     renderer = HermesRenderer(load_tokenizer(folder), style="compact")
 
     def replay(seed: int, count: int) -> tuple[SupervisedSample, ...]:
-        rng = random.Random(f"{_OWN} {seed}")
+        rng = random.Random(f"nano replay {seed}")
         samples: list[SupervisedSample] = []
         while len(samples) < count:
-            samples += program_samples(renderer, warm_program(rng), (), rng, Mixture())
-        return tuple(samples[:count])
+            made = program_samples(renderer, warm_program(rng), (), rng, Mixture())
+            samples.append(rng.choice(made))
+        return tuple(samples)
 
     return replay

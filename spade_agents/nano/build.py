@@ -1,0 +1,110 @@
+"""Builds nano from a seed: tokenizer, warm start, figures, and a folder that can be shipped."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+from spade_agents.nano.demonstrate import demonstrate
+from spade_agents.nano.examples import Mixture, warm_program
+from spade_agents.nano.grammar.words import varying
+from spade_agents.nano.stream import open_stream
+from spade_agents.nano.tokenizer import save_tokenizer, train_tokenizer
+from spade_agents.nano.warmup import NanoShape, Progress, WarmupSettings, new_model, warm_up
+from spade_agents.rendering import written_text
+from spade_agents.rendering.tools import tools_block
+
+__all__ = ["build", "build_tokenizer"]
+
+VOCABULARY = 1280
+FRAGMENTS = 400
+_PROGRAMS_FOR_TOKENIZER = 600
+
+Say = Callable[[str], None]
+
+
+def build(
+    out: Path,
+    *,
+    seed: int,
+    minutes: float,
+    steps: int | None = None,
+    shape: NanoShape | None = None,
+    mixture: Mixture | None = None,
+    settings: WarmupSettings | None = None,
+    say: Say = print,
+) -> None:
+    """Write a Hugging Face folder with a warm-started nano.
+
+    Args:
+        out: the folder; made when missing.
+        seed: of data, tokenizer and weights.
+        minutes: of training; making the tokenizer takes half a minute more.
+        steps: ends training earlier.
+        say: gets one line of progress at a time.
+    """
+    shape, mixture = shape or NanoShape(), mixture or Mixture()
+    settings = settings or WarmupSettings(minutes=minutes, steps=steps)
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = build_tokenizer(seed=seed)
+    save_tokenizer(tokenizer, out, context=shape.context)
+    model = new_model(shape, vocabulary=tokenizer.get_vocab_size(), seed=seed)
+    say(f"{sum(p.numel() for p in model.parameters())} parameters, {tokenizer.get_vocab_size()} tokens")
+    log: list[dict[str, Any]] = []
+
+    def report(progress: Progress) -> None:
+        log.append(asdict(progress))
+        say(
+            f"{progress.seconds / 60:5.1f} min {progress.share:4.0%} step {progress.step} loss {progress.loss:.3f} "
+            f"{progress.tokens / 1e6:.2f}M tokens {progress.tokens_per_second:.0f}/s"
+        )
+
+    started = time.monotonic()
+    with open_stream(out, seed=seed, mixture=mixture) as chunks:
+        seen = warm_up(model, chunks, settings, seed=seed, report=report,
+                       save=lambda progress: save_model(model, out, seed=seed, trained=asdict(progress)))  # fmt: skip
+    trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {})}
+    save_model(model, out, seed=seed, trained=trained)
+    (out / "warmup_fingerprints.bin").write_bytes(b"".join(sorted(bytes.fromhex(mark[:12]) for mark in seen)))
+    (out / "warmup_log.json").write_text(json.dumps(log), encoding="utf-8")
+
+
+def build_tokenizer(*, seed: int) -> Tokenizer:
+    """The tokenizer of a seed, trained on programs and plays of the grammar."""
+    rng = random.Random(f"nano tokenizer {seed}")
+    texts: list[str] = []
+    for _ in range(_PROGRAMS_FOR_TOKENIZER):
+        warmup = warm_program(rng)
+        program, document = warmup.program, warmup.document
+        texts.append(
+            f"system\ndesign\nuser\nskill: {program.skill.value}\ndocument: {document.text}\nassistant\n"
+            f"```python\n{program.source}```"
+        )
+        play = demonstrate(program.source, rng.randrange(1000), rng, hint=program.hint)
+        turns = "\n".join(f"{message.role}\n{written_text(message)}" for message in play.messages[1:])
+        texts.append(f"system\nact\n{''.join(tools_block(play.tools, 'compact'))}\n{turns}")
+    return train_tokenizer(texts, size=VOCABULARY, fragment_count=FRAGMENTS, kept_apart=varying())
+
+
+def save_model(model: Any, out: Path, *, seed: int, trained: dict[str, Any]) -> None:
+    """Weights in bf16, configuration, and `spade.json`."""
+    state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()
+             if name != "lm_head.weight"}  # fmt: skip
+    model.save_pretrained(out, state_dict=state)
+    about = {
+        "template_family": "hermes",
+        "style": "compact",
+        "name": "nano",
+        "step": 0,
+        "seed": seed,
+        "trained": trained,
+    }
+    (out / "spade.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
