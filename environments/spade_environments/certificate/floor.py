@@ -6,12 +6,14 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
 
+from spade_environments.faults import EnvironmentFault
 from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
-from .findings import Rejection, shown
+from .findings import Rejection, is_ours, shown
 from .plays import Player, Slot, Transcript, scripted
 from .probes import random_arguments, text_action, tokens
 from .trial import Trial, by_goal, seeds_of
+from .types import Gate
 
 __all__ = ["dumper", "floor_gate", "random_player", "silent"]
 
@@ -31,6 +33,8 @@ async def floor_gate(trial: Trial) -> str:
     found = [await _check_agent(trial, name, make) for name, make in _agents(trial).items()]
     found.append(await _check_first_actions(trial))
     found.append(await _check_scripts(trial))
+    if trial.step_fault is not None and Gate.ROBUSTNESS not in trial.settings.gates:
+        raise trial.step_fault
     return "; ".join(found)
 
 
@@ -75,7 +79,7 @@ def _usual(trial: Trial, seeds: Sequence[int]) -> list[Action]:
 
 async def _check_agent(trial: Trial, name: str, make: Callable[[int], Player]) -> str:
     async def play(seed: int) -> float:
-        return (await _played(trial, seed, make(seed), trial.declared.max_turns)).value
+        return await _value(trial, seed, make(seed), trial.declared.max_turns)
 
     mean = await _mean_beyond_doubt(trial, play)
     if mean > trial.settings.floor:
@@ -99,8 +103,15 @@ async def _mean(play: Play, seeds: Sequence[int]) -> float:
     return sum([await play(seed) for seed in seeds]) / len(seeds)
 
 
-async def _played(trial: Trial, seed: int, player: Player, limit: int) -> Transcript:
-    return await trial.children.play(Slot.GOLD, seed, player, limit=limit)
+async def _value(trial: Trial, seed: int, player: Player, limit: int) -> float:
+    """The return of a play; a step that faults pays nothing here, and gate `robustness` is told."""
+    try:
+        return (await trial.children.play(Slot.GOLD, seed, player, limit=limit)).value
+    except EnvironmentFault as fault:
+        if is_ours(fault) or fault.phase != "step":
+            raise
+        trial.step_fault = trial.step_fault or fault
+        return 0.0
 
 
 async def _check_first_actions(trial: Trial) -> str:
@@ -109,7 +120,7 @@ async def _check_first_actions(trial: Trial) -> str:
     for action in _first_actions(trial):
 
         async def play(seed: int, action: Action = action) -> float:
-            return float((await _played(trial, seed, scripted([action]), 1)).value >= 1.0)
+            return float(await _value(trial, seed, scripted([action]), 1) >= 1.0)
 
         share = await _mean_beyond_doubt(trial, play)
         if share > trial.settings.floor:
@@ -144,7 +155,7 @@ async def _check_scripts(trial: Trial) -> str:
     for owner in trial.seeds[:SCRIPTS]:
         others = [seed for seed in trial.seeds if seed != owner]
         gold = trial.gold[owner]
-        wins = [(await _played(trial, seed, scripted(gold), len(gold))).value >= 1.0 for seed in others]
+        wins = [await _value(trial, seed, scripted(gold), len(gold)) >= 1.0 for seed in others]
         share = sum(wins) / len(wins)
         if share > 0.5:
             evidence = (

@@ -87,7 +87,8 @@ async def determinism_gate(trial: Trial) -> str:
         _check_same(probe, again, "probe")
     await trial.compute_gold()
     if trial.gold:
-        trial.gold_plays = await trial.replay_gold(Slot.GOLD, trial.seeds)
+        await trial.play_gold()
+    if trial.gold_plays:
         others = await trial.replay_gold(Slot.OTHER, trial.seeds[::-1])
         for seed in trial.seeds:
             _check_same(trial.gold_plays[seed], others[seed], "gold")

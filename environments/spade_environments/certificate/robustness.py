@@ -52,6 +52,8 @@ class _Round:
 
 async def robustness_gate(trial: Trial) -> str:
     """Gate 8: no action raises, and garbage never pays."""
+    if trial.step_fault is not None:
+        raise trial.step_fault
     taken = 0
     for seed in trial.seeds[:SEEDS]:
         for attempt in _rounds(trial, seed):

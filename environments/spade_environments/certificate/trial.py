@@ -11,7 +11,7 @@ from spade_environments.faults import EnvironmentFault
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.types import Action, Reply
 
-from .findings import Rejection, Unproven, fault_evidence, is_ours
+from .findings import Rejection, Unproven, fault_evidence, fault_repair, is_ours
 from .novelty import Admission, Novelty
 from .plays import Children, Slot, Transcript, scripted
 from .types import CertificateSettings
@@ -34,6 +34,8 @@ class Trial:
     Attributes:
         gold: `solution()` of each seed in a child that only computes it; empty until `compute_gold`.
         gold_fault: why there is no gold, if there is none.
+        replay_fault: how the environment faulted when its gold was played.
+        step_fault: how it faulted in a play that gate `floor` watched; gate `robustness` judges it.
         probes: plays of the prober, one a seed, in a child of zygote 0.
         gold_plays: replays of `gold` in another child of zygote 0.
     """
@@ -46,6 +48,8 @@ class Trial:
     description: EnvironmentDescription | None = None
     gold: dict[int, tuple[Action, ...]] = field(default_factory=dict)
     gold_fault: EnvironmentFault | None = None
+    replay_fault: EnvironmentFault | None = None
+    step_fault: EnvironmentFault | None = None
     probes: dict[int, Transcript] = field(default_factory=dict)
     gold_plays: dict[int, Transcript] = field(default_factory=dict)
 
@@ -88,6 +92,20 @@ class Trial:
                 self.gold.clear()
                 return
 
+    async def play_gold(self) -> None:
+        """Play the gold in a child that has not computed it; a fault in a step is kept for the gate that judges it.
+
+        Raises:
+            EnvironmentFault: elsewhere than in `step`.
+            HostFault: our fault.
+        """
+        try:
+            self.gold_plays = await self.replay_gold(Slot.GOLD, self.seeds)
+        except EnvironmentFault as fault:
+            if is_ours(fault) or fault.phase != "step":
+                raise
+            self.replay_fault = fault
+
     async def replay_gold(self, slot: Slot, seeds: Sequence[int]) -> dict[int, Transcript]:
         """Play each seed's gold to its end in the child of `slot`."""
         return {
@@ -100,8 +118,11 @@ class Trial:
 
         Raises:
             Unproven: none, of an imported environment.
-            Rejection: none, of any other.
+            Rejection: none, of any other; or one that cannot be played.
         """
+        if self.replay_fault is not None:
+            evidence = f"solution() cannot be played: {fault_evidence(self.replay_fault)}"
+            raise Rejection(evidence, fault_repair(self.replay_fault))
         if self.gold_fault is None:
             return
         evidence = f"there is no runnable solution(): {fault_evidence(self.gold_fault)}"

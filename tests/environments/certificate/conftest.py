@@ -18,7 +18,7 @@ from spade_environments import (
     ToolCall,
     ToolSpec,
 )
-from spade_environments.certificate import Gate, GateStatus, Verdict, certify, certify_many
+from spade_environments.certificate import CertificateSettings, Gate, GateStatus, Verdict, certify, certify_many
 from spade_environments.inside.episode import Episode
 from spade_environments.sandbox import open_sandbox
 
@@ -270,7 +270,7 @@ def check_all_sandboxed(make_spec):
     async def check(table):
         specs = [make_spec(edited(BASES[base], edits)) for _, _, base, edits, _ in table]
         async with open_sandbox() as sandbox:
-            certificates = await certify_many(specs, sandbox)
+            certificates = await certify_many(specs, sandbox, settings=CertificateSettings(seeds=5))
         for (gate, defect, *_), certificate in zip(table, certificates, strict=True):
             assert certificate.verdict is Verdict.REJECTED, (defect, certificate)
             assert certificate.reason.gate == Gate(gate), (defect, certificate.reason)

@@ -261,6 +261,27 @@ BROKEN = [
     ),
     (
         "gold",
+        "the winning step raises",
+        "dial",
+        [('return "It opens.", 1.0, True', 'return "It opens.", self.prize, True')],
+        ["cannot be played", "AttributeError", "action"],
+    ),
+    (
+        "gold",
+        "the final reward is beyond 1",
+        "dial",
+        [('"It opens.", 1.0', '"It opens.", 7.0')],
+        ["cannot be played", "reward"],
+    ),
+    (
+        "goals",
+        "a tool raises on the right order",
+        "desk",
+        [('return "cancelled"', 'return "cancelled" if order_id != self.ids[2] else self.done')],
+        ["cannot be played", "AttributeError", "cancel_order"],
+    ),
+    (
+        "gold",
         "the solution is empty",
         "dial",
         [('return ["50", str(self.secret)] if self.secret != 50 else ["50"]', "return []")],

@@ -44,15 +44,14 @@ async def test_instances_drawn_from_a_set_are_rejected(desk, make_spec):
     assert certificate.reason.gate is Gate.DETERMINISM
 
 
-@pytest.mark.parametrize("drawn", ["time.time()", "uuid.uuid4()", "random.random()", "secrets.token_hex(4)"])
-async def test_time_uuid_and_module_randomness_are_the_same_in_both_zygotes(drawn, dial, make_spec):
-    module = drawn.split(".")[0]
-    source = dial.replace("TextEnv\n", f"TextEnv\nimport {module}\n", 1).replace(
-        '"Open the lock: say', f'f"Lock {{{drawn}}}: say'
-    )
+async def test_time_uuid_and_module_randomness_are_the_same_in_both_zygotes(dial, make_spec):
+    specs = []
+    for drawn in ("time.time()", "uuid.uuid4()", "random.random()", "secrets.token_hex(4)"):
+        imported = dial.replace("TextEnv\n", f"TextEnv\nimport {drawn.split('.')[0]}\n", 1)
+        specs.append(make_spec(imported.replace('"Open the lock: say', f'f"Lock {{{drawn}}}: say')))
     async with open_sandbox() as sandbox:
-        certificate = await certify(make_spec(source), sandbox)
-    assert certificate.verdict is Verdict.CERTIFIED, certificate.reason
+        for certificate in await certify_many(specs, sandbox):
+            assert certificate.verdict is Verdict.CERTIFIED, certificate.reason
 
 
 async def test_an_endless_loop_is_rejected_for_its_cpu_time(dial, make_spec):
@@ -62,3 +61,14 @@ async def test_an_endless_loop_is_rejected_for_its_cpu_time(dial, make_spec):
     assert certificate.verdict is Verdict.REJECTED
     assert certificate.reason.gate is Gate.LOAD
     assert certificate.repair.startswith("timeout_cpu in load")
+
+
+@pytest.mark.parametrize(("line", "gate"), [('"It opens.", 1.0', Gate.GOLD), ('"Say a number.", 0.0', Gate.RESET)])
+async def test_a_reward_that_is_no_number_in_range_is_rejected_wherever_it_is_paid(line, gate, dial, make_spec):
+    wide = dial.replace("randrange(100)", "randrange(10**9)")
+    rewards = ("float('nan')", "float('inf')", "-1.0", "1e999", "True")
+    specs = [make_spec(wide.replace(line, f"{line.rsplit(' ', 1)[0]} {reward}")) for reward in rewards]
+    async with open_sandbox() as sandbox:
+        for certificate in await certify_many(specs, sandbox):
+            assert certificate.verdict is Verdict.REJECTED
+            assert certificate.reason.gate is gate, certificate.reason

@@ -155,6 +155,16 @@ BROKEN = [
         ],
         ["__class__", "well-formed"],
     ),
+    (
+        "robustness",
+        "a rare word that random agents find raises",
+        "dial",
+        [
+            ('"Open the lock: say a number from 0 to 99."', '"Open the lock, or break it: say a number from 0 to 99."'),
+            ("word = action.strip()", "word = action.strip()\n        assert 'break' not in word or self.turns < 3"),
+        ],
+        ["AssertionError", "break"],
+    ),
     # 9 leak
     (
         "leak",
