@@ -96,7 +96,9 @@ class EnvironmentSpec:
         except msgspec.DecodeError as error:
             raise SpecError(f"the spec cannot be read: {error}") from error
         if unknown:
-            raise SpecError(f"the spec has an unknown field {unknown[0]!r}; known: {', '.join(cls.__dataclass_fields__)}")
+            raise SpecError(
+                f"the spec has an unknown field {unknown[0]!r}; known: {', '.join(cls.__dataclass_fields__)}"
+            )
         if identity not in (None, spec.id):
             raise SpecError(f"the spec is of source {identity[:12]}, but the source's hash is {spec.id[:12]}")
         return spec
