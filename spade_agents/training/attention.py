@@ -83,7 +83,7 @@ def causal_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: floa
     return out.view_as(query)
 
 
-def _attend(  # noqa: PLR0917
+def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
     del module, attention_mask

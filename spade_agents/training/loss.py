@@ -77,7 +77,7 @@ def policy_loss(
     return PolicyLoss(loss, _stats(batch, logprobs.detach(), ratio.detach(), old, config, policy, kl))
 
 
-def _stats(  # noqa: PLR0917
+def _stats(
     batch: MicroBatch, logprobs: Tensor, ratio: Tensor, old: Tensor, config: LossConfig, policy: Tensor, kl: Tensor
 ) -> TokenStats:
     mismatch = (old - batch.rollout).exp()
