@@ -111,6 +111,10 @@ class Sampler:
         self.limits = limits or SamplerLimits()
         self.prefixes = PrefixStore(self.limits.prefix_bytes)
         self._arena = KvArena(model.shape, dtype=model.dtype, device=model.device)
+        context = model.shape.context_length
+        if self._arena.bytes_for(self.limits.rows, context) <= self.limits.live_bytes:
+            # All at once where it fits: growing later would copy every live row.
+            self._arena.reserve(self.limits.rows, context, live=0)
         self._waiting: deque[_Row] = deque()
         self._rows: list[_Row] = []
         self._batch: _Batch | None = None
