@@ -10,10 +10,8 @@ it stopped. The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import ast
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -34,9 +32,9 @@ from rich.table import Table
 from spade_agents.designer.memory import Memory
 from spade_agents.designer.parse import parse_design
 from spade_agents.designer.prompts import design_messages
-from spade_agents.designer.summary import summarise
 from spade_agents.diversity import Diversity, measure
 from spade_agents.messages import Conversation
+from spade_agents.nano.family import family
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay import RunSettings, resume, train
 from spade_agents.selfplay.checkpoint import newest_stable
@@ -46,7 +44,7 @@ from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings, to_toml
 from spade_agents.statistics import paired_difference
-from spade_environments.certificate import fingerprint, normalised_ast
+from spade_environments.certificate import fingerprint
 
 ROOT = Path(__file__).parents[1]
 ARMS = {
@@ -168,16 +166,6 @@ def diversity_of(designs: Sequence[str]) -> Diversity:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             marks.append((source, fingerprint(source), family(source)))
     return measure(*(list(column) for column in zip(*marks, strict=True))) if marks else measure([], [], [])
-
-
-def family(source: str) -> str:
-    """What kind of environment it is: how its state is built, its tools' number, and its goals' kinds."""
-    summary = summarise(source).split(": ")
-    tools, kinds = (summary[1].split() if len(summary) > 1 else []), (summary[2] if len(summary) > 2 else "")
-    tree = ast.parse(source)
-    setup = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "setup"]
-    shape = normalised_ast(ast.unparse(setup[0])) if setup else ""
-    return f"{hashlib.sha256(shape.encode()).hexdigest()[:8]} {len(tools)} {kinds}"
 
 
 def told(run: Run) -> list[dict[str, Any]]:

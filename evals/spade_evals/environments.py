@@ -92,7 +92,9 @@ def held_out(settings: EvaluationSettings, sandbox: Sandbox) -> HeldOut:
 
 
 def part_specs(source: str, key: str = "source") -> tuple[EnvironmentSpec, ...]:
-    """Environments by name: `catalogue`, a pool folder, or `package.module:function` that returns them.
+    """Environments by name: `catalogue`, a pool folder, or a function that returns them.
+
+    A function is named `package.module:function`, or with words to call it with, `package.module:function(known)`.
 
     Raises:
         ConfigurationError: no such function, or no environments.
@@ -100,7 +102,7 @@ def part_specs(source: str, key: str = "source") -> tuple[EnvironmentSpec, ...]:
     if source == "catalogue":
         found = catalogue()
     elif ":" in source:
-        found = tuple(_function(source, key)())
+        found = _called(source, key)
     else:
         from spade_agents.selfplay.pool import pool_specs
 
@@ -138,10 +140,13 @@ def summarise_part(specs: Sequence[EnvironmentSpec], groups: Sequence[Trajectory
     )
 
 
-def _function(source: str, key: str) -> Callable[[], Sequence[EnvironmentSpec]]:
-    module, _, name = source.partition(":")
+def _called(source: str, key: str) -> tuple[EnvironmentSpec, ...]:
+    """What `package.module:function` or `package.module:function(argument)` returns."""
+    module, _, call = source.partition(":")
+    name, _, rest = call.partition("(")
+    arguments = [argument.strip() for argument in rest.removesuffix(")").split(",") if argument.strip()]
     try:
-        function: Callable[[], Sequence[EnvironmentSpec]] = getattr(importlib.import_module(module), name)
+        function: Callable[..., Sequence[EnvironmentSpec]] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"{key} is {source!r}, which cannot be imported: {error}") from error
-    return function
+    return tuple(function(*arguments))

@@ -46,6 +46,10 @@ async def test_two_policies_meet_the_same_plays_and_another_seed_brings_others()
     assert (silent.parts["first"].low, silent.parts["first"].high) == (0.0, 0.0)
 
 
+def named(name):
+    return [spec for spec in catalogue() if spec.name == name]
+
+
 def group(spec, *rewards):
     plays = tuple(
         Trajectory(
@@ -76,6 +80,7 @@ def test_a_part_without_a_valid_play_has_no_win_rate():
 def test_a_part_is_the_catalogue_a_pool_or_a_function(tmp_path):
     assert part_specs("catalogue") == catalogue()
     assert part_specs("spade_environments.registry:catalogue") == catalogue()
+    assert part_specs("tests.evals.test_environments:named(die_walk)")[0].name == "die_walk"
     pool = Pool(tmp_path / "pool")
     pool.add(catalogue()[0], None)
     pool.index((catalogue()[0].id,))
