@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from spade_environments.inside import contract
 
@@ -14,6 +15,7 @@ from .lint_rules import (
     FORBIDDEN_NAMES,
     KEPT_BY_THE_BASE,
     MODULES,
+    ORDINARY_WORDS,
     PLAIN_DUNDERS,
     REFLECTION,
 )
@@ -58,7 +60,8 @@ def lint(source: str, *, max_bytes: int = 65_536, designed: bool = True) -> tupl
     except (RecursionError, MemoryError, ValueError) as error:
         return (Problem(0, f"the source cannot be parsed: {error}", "Nest less, and leave out control characters."),)
     problems = list(_form(tree)) if designed else []
-    problems += [problem for node in ast.walk(tree) for problem in _node_problems(node)]
+    names = _Names.of(tree)
+    problems += [problem for node in ast.walk(tree) for problem in _node_problems(node, names)]
     problems += _text_formatting(tree)
     return tuple(sorted(set(problems), key=lambda problem: problem.line)[:MAX_PROBLEMS])
 
@@ -111,18 +114,43 @@ def _tool_env_problems(cls: ast.ClassDef) -> Iterator[Problem]:
             yield Problem(getattr(node, "lineno", 0), f"{cls.name} touches {name}, which ToolEnv keeps", repair)
 
 
-def _node_problems(node: ast.AST) -> Iterator[Problem]:
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a source's names stand for: imported modules and functions, its own variables, names that are called."""
+
+    imported: dict[str, str]
+    own: frozenset[str]
+    called: frozenset[int]
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> Self:
+        imported: dict[str, str] = {}
+        own: set[str] = set()
+        called: set[int] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                own.add(node.id)
+            elif isinstance(node, ast.arg):
+                own.add(node.arg)
+            elif isinstance(node, ast.Call):
+                called.add(id(node.func))
+        return cls(imported, frozenset(own), frozenset(called))
+
+
+def _node_problems(node: ast.AST, names: _Names) -> Iterator[Problem]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield from _import_problems(node, alias.name, [])
     elif isinstance(node, ast.ImportFrom):
         yield from _import_problems(node, "." * node.level + (node.module or ""), [alias.name for alias in node.names])
     elif isinstance(node, ast.Name):
-        yield from _name_problems(node)
+        yield from _name_problems(node, names)
     elif isinstance(node, ast.Attribute):
-        yield from _attribute_problems(node)
+        yield from _attribute_problems(node, names)
     elif isinstance(node, ast.Call):
-        yield from _reflection_problems(node)
+        yield from _reflection_problems(node, names)
 
 
 def _import_problems(node: ast.Import | ast.ImportFrom, module: str, names: list[str]) -> Iterator[Problem]:
@@ -143,16 +171,20 @@ def _import_problems(node: ast.Import | ast.ImportFrom, module: str, names: list
             yield Problem(node.lineno, f"import of {root}.{name}, which is not allowed", f"Do without {root}.{name}.")
 
 
-def _name_problems(node: ast.Name) -> Iterator[Problem]:
-    if node.id in FORBIDDEN_NAMES:
+def _name_problems(node: ast.Name, names: _Names) -> Iterator[Problem]:
+    if node.id in FORBIDDEN_NAMES and not (node.id in ORDINARY_WORDS and node.id in names.own):
         repair = f"Do without {node.id}; a variable of that name needs another."
         yield Problem(node.lineno, f"use of {node.id}, which is not allowed", repair)
     elif _is_dunder(node.id) and node.id not in PLAIN_DUNDERS:
         yield Problem(node.lineno, f"use of {node.id}, which is not allowed", f"Do without {node.id}.")
+    elif names.imported.get(node.id, node.id) in REFLECTION - names.own and id(node) not in names.called:
+        yield Problem(
+            node.lineno, f"{node.id} handed on as a value", f"Call {node.id} with a literal name, or not at all."
+        )
 
 
-def _attribute_problems(node: ast.Attribute) -> Iterator[Problem]:
-    owner = node.value.id if isinstance(node.value, ast.Name) else ""
+def _attribute_problems(node: ast.Attribute, names: _Names) -> Iterator[Problem]:
+    owner = names.imported.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
     if (_is_dunder(node.attr) and node.attr not in PLAIN_DUNDERS) or ("", node.attr) in FORBIDDEN_ATTRIBUTES:
         found = f"the attribute {node.attr}, which walks into the interpreter"
         yield Problem(node.lineno, found, f"Do without {node.attr}; keep what you need in your own attributes.")
@@ -160,8 +192,9 @@ def _attribute_problems(node: ast.Attribute) -> Iterator[Problem]:
         yield Problem(node.lineno, f"{owner}.{node.attr}, which is not allowed", f"Do without {owner}.{node.attr}.")
 
 
-def _reflection_problems(node: ast.Call) -> Iterator[Problem]:
+def _reflection_problems(node: ast.Call, names: _Names) -> Iterator[Problem]:
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    name = names.imported.get(name, name)
     if name not in REFLECTION:
         return
     arguments = node.args if name in ("attrgetter", "methodcaller") else node.args[1:2]

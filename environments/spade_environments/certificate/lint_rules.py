@@ -8,6 +8,7 @@ __all__ = [
     "FORBIDDEN_NAMES",
     "KEPT_BY_THE_BASE",
     "MODULES",
+    "ORDINARY_WORDS",
     "PLAIN_DUNDERS",
     "REFLECTION",
 ]
@@ -31,6 +32,9 @@ FORBIDDEN_NAMES = _words(
     __builtins__ __loader__ __spec__"""
 )
 
+# Builtins whose names a designer may well give to a variable.
+ORDINARY_WORDS = _words("open input vars help exit quit locals globals")
+
 REFLECTION = _words("getattr setattr delattr hasattr attrgetter methodcaller")
 
 # Methods that a class may well define or call by name, and module names that only describe.
@@ -52,7 +56,7 @@ _SHOWING_SYS = _words("dataclasses enum statistics typing types collections cont
 # ("", name) is forbidden on anything, (module, name) on that module.
 FORBIDDEN_ATTRIBUTES = frozenset(
     {("", name) for name in _INTERPRETER}
-    | {(module, name) for module in ("numpy", "np") for name in _NUMPY_FILES}
+    | {("numpy", name) for name in _NUMPY_FILES}
     | {(module, "sys") for module in _SHOWING_SYS}
     | {("io", name) for name in _words("open open_code FileIO OpenWrapper")}
     | {("string", "Formatter"), ("types", "FunctionType"), ("types", "CodeType")}
