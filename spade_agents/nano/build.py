@@ -26,7 +26,6 @@ __all__ = ["build", "build_tokenizer"]
 
 VOCABULARY = 1280
 FRAGMENTS = 400
-_PROGRAMS_FOR_TOKENIZER = 600
 
 Say = Callable[[str], None]
 
@@ -49,6 +48,7 @@ def build(
         seed: of data, tokenizer and weights.
         minutes: of training; making the tokenizer takes half a minute more.
         steps: ends training earlier.
+        shape, mixture, settings: of model, data and training; by default those of the shipped model.
         say: gets one line of progress at a time.
     """
     shape, mixture = shape or NanoShape(), mixture or Mixture()
@@ -69,19 +69,25 @@ def build(
 
     started = time.monotonic()
     with open_stream(out, seed=seed, mixture=mixture) as chunks:
-        seen = warm_up(model, chunks, settings, seed=seed, report=report,
-                       save=lambda progress: save_model(model, out, seed=seed, trained=asdict(progress)))  # fmt: skip
+        seen = warm_up(
+            model,
+            chunks,
+            settings,
+            seed=seed,
+            report=report,
+            save=lambda progress: save_model(model, out, seed=seed, trained=asdict(progress)),
+        )
     trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {})}
     save_model(model, out, seed=seed, trained=trained)
     (out / "warmup_fingerprints.bin").write_bytes(b"".join(sorted(bytes.fromhex(mark[:12]) for mark in seen)))
     (out / "warmup_log.json").write_text(json.dumps(log), encoding="utf-8")
 
 
-def build_tokenizer(*, seed: int) -> Tokenizer:
-    """The tokenizer of a seed, trained on programs and plays of the grammar."""
+def build_tokenizer(*, seed: int, programs: int = 600) -> Tokenizer:
+    """The tokenizer of a seed, trained on so many programs and plays of the grammar."""
     rng = random.Random(f"nano tokenizer {seed}")
     texts: list[str] = []
-    for _ in range(_PROGRAMS_FOR_TOKENIZER):
+    for _ in range(programs):
         warmup = warm_program(rng)
         program, document = warmup.program, warmup.document
         texts.append(
@@ -96,8 +102,7 @@ def build_tokenizer(*, seed: int) -> Tokenizer:
 
 def save_model(model: Any, out: Path, *, seed: int, trained: dict[str, Any]) -> None:
     """Weights in bf16, configuration, and `spade.json`."""
-    state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()
-             if name != "lm_head.weight"}  # fmt: skip
+    state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "lm_head.weight"}
     model.save_pretrained(out, state_dict=state)
     about = {
         "template_family": "hermes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spade_agents.designer.prompts import DesignRequest, MemorySeed, design_messages, hint_messages
 from spade_agents.designer.summary import summarise
@@ -38,7 +38,7 @@ class Mixture:
     plays: int = 2
     hinted: float = 0.3
     hints: float = 0.4
-    slips: Slips = Slips()
+    slips: Slips = field(default_factory=Slips)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,13 @@ def is_held_out(mark: str) -> bool:
     return int(mark[:8], 16) % HELD_OUT_SHARE == 0
 
 
-def warm_program(rng: random.Random, *, vocabulary: Vocabulary = "warm", held_out: bool = False,
-                 shapes: tuple[str, ...] = KNOWN_SHAPES) -> Warmup:  # fmt: skip
+def warm_program(
+    rng: random.Random,
+    *,
+    vocabulary: Vocabulary = "warm",
+    held_out: bool = False,
+    shapes: tuple[str, ...] = KNOWN_SHAPES,
+) -> Warmup:
     """Draw a program on one side of the line between warm-up and held-out structures."""
 
     def wanted(source: str) -> bool:

@@ -36,8 +36,11 @@ def heldout_specs(part: HeldOutPart, count: int = 100) -> tuple[EnvironmentSpec,
         program = warmup.program
         if warmup.fingerprint not in found:
             found[warmup.fingerprint] = EnvironmentSpec(
-                name=f"heldout_{part}_{len(found):03d}", source=program.source, skill=program.skill,
-                domain=program.domain, hint=program.hint,
+                name=f"heldout_{part}_{len(found):03d}",
+                source=program.source,
+                skill=program.skill,
+                domain=program.domain,
+                hint=program.hint,
                 provenance={"kind": "nano_held_out", "part": part, "label": program.label},
-            )  # fmt: skip
+            )
     return tuple(found.values())

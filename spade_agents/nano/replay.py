@@ -1,4 +1,4 @@
-"""Supervised replay: warm-up samples mixed into self-play updates, so that neither role forgets; the control shares it."""
+"""Supervised replay: warm-up samples mixed into self-play updates, the control's too, so that no role is forgotten."""
 
 from __future__ import annotations
 

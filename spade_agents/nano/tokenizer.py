@@ -70,9 +70,11 @@ def train_tokenizer(texts: Sequence[str], *, size: int, fragment_count: int, kep
         ]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=size - len(pieces), special_tokens=list(SPECIAL_TOKENS), show_progress=False,
+        vocab_size=size - len(pieces),
+        special_tokens=list(SPECIAL_TOKENS),
+        show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    )
     cut = re.compile("|".join(map(re.escape, sorted(pieces, key=len, reverse=True)))) if pieces else None
     rest = [part for text in bare for part in (cut.split(text) if cut else [text])]
     tokenizer.train_from_iterator(rest, trainer)

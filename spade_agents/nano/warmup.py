@@ -77,11 +77,19 @@ def new_model(shape: NanoShape, *, vocabulary: int, seed: int) -> Any:
 
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, num_key_value_heads=shape.heads,
-        max_position_embeddings=shape.context, tie_word_embeddings=True, attn_implementation="sdpa",
-        bos_token_id=None, eos_token_id=2, pad_token_id=0,
-    )  # fmt: skip
+        vocab_size=vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=shape.context,
+        tie_word_embeddings=True,
+        attn_implementation="sdpa",
+        bos_token_id=None,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
     return LlamaForCausalLM(config)
 
 
@@ -99,20 +107,25 @@ def warm_up(
     optimizers = _optimizers(model, settings)
     started = reported = saved = time.monotonic()
     losses: list[float] = []
-    tokens = tokens_reported = step = 0
-    for batch in _batches(chunks, settings, random.Random(seed), seen):
+    tokens = tokens_reported = 0
+    for step, batch in enumerate(_batches(chunks, settings, random.Random(seed), seen), 1):
         share = (time.monotonic() - started) / (60 * settings.minutes)
-        share = max(share, step / settings.steps) if settings.steps else share
+        share = max(share, (step - 1) / settings.steps) if settings.steps else share
         if share >= 1:
             break
         losses.append(_step(model, batch, optimizers, _rate(share, settings.rising)))
-        step += 1
         tokens += batch[0].numel()
         now = time.monotonic()
         if step % settings.report_every == 0:
             speed = (tokens - tokens_reported) / (now - reported)
-            progress = Progress(step=step, share=share, tokens=tokens, tokens_per_second=speed,
-                                loss=sum(losses) / len(losses), seconds=now - started)  # fmt: skip
+            progress = Progress(
+                step=step,
+                share=share,
+                tokens=tokens,
+                tokens_per_second=speed,
+                loss=sum(losses) / len(losses),
+                seconds=now - started,
+            )
             report(progress)
             losses, reported, tokens_reported = [], now, tokens
             if now - saved > 60 * settings.save_every_minutes:
@@ -143,7 +156,7 @@ def _step(
         wanted = targets != _IGNORED
         logits = model.lm_head(hidden[wanted])
     loss = functional.cross_entropy(logits.float(), targets[wanted])
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer, peak in optimizers:
         for group in optimizer.param_groups:

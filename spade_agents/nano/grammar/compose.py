@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spade_agents.nano.grammar.counters import counters, grid, links, stages
 from spade_agents.nano.grammar.documents import Document
 from spade_agents.nano.grammar.draft import Draft, Shape
 from spade_agents.nano.grammar.holders import basket, slots
-from spade_agents.nano.grammar.program import CallPart, GoalPart, Program, ToolPart
+from spade_agents.nano.grammar.program import GoalPart, Program, ToolPart
 from spade_agents.nano.grammar.records import records
 from spade_agents.nano.grammar.rules import RULES, Rule, make_rule
 from spade_agents.nano.grammar.unseen import find_then_change, queue, transfer
@@ -25,9 +26,19 @@ PICKS = ("self.one", "self.two", "self.three")
 ATTEMPTS = 200
 
 _ERRANDS = (
-    "book a taxi", "order a pizza", "sing a song", "write a poem", "cook some soup", "call my doctor", "draw a horse",
-    "buy a ticket", "water the flowers", "tell a joke", "fix my bike", "translate a letter",
-)  # fmt: skip
+    "book a taxi",
+    "order a pizza",
+    "sing a song",
+    "write a poem",
+    "cook some soup",
+    "call my doctor",
+    "draw a horse",
+    "buy a ticket",
+    "water the flowers",
+    "tell a joke",
+    "fix my bike",
+    "translate a letter",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +56,61 @@ class Taste:
 
 # Columns: KNOWN_SHAPES; RULES (none, ready, unlock, code, seen); one, two, three goals; then chances.
 _TASTES: dict[Skill, Taste] = {
-    Skill.API_ORCHESTRATION: Taste(shapes=(2, 1, 2, 1, 1, 1, 1, 1, 1), rules=(0, 3, 1, 5, 1), goals=(5, 4, 1),
-                                   reads=0.4, asked=0.05, declined=0.05, spare=(3, 4, 1)),
-    Skill.DATA_RETRIEVAL: Taste(shapes=(3, 3, 2, 1, 3, 2, 1, 0, 1), rules=(6, 1, 0, 1, 1), goals=(0, 5, 3),
-                                reads=0.8, asked=0.02, declined=0.1, spare=(2, 4, 2)),
-    Skill.STATE_MODIFICATION: Taste(shapes=(3, 1, 3, 2, 1, 2, 2, 1, 2), rules=(4, 2, 1, 1, 1), goals=(1, 6, 2),
-                                    reads=0.1, asked=0.05, declined=0.05, spare=(3, 4, 1)),
-    Skill.ERROR_RECOVERY: Taste(shapes=(2, 1, 1, 2, 1, 1, 1, 4, 4), rules=(1, 2, 5, 1, 5), goals=(5, 4, 1),
-                                reads=0.2, asked=0.05, declined=0.05, spare=(3, 3, 1)),
-    Skill.TOOL_SELECTION: Taste(shapes=(3, 2, 3, 2, 1, 1, 3, 1, 2), rules=(5, 1, 1, 1, 1), goals=(1, 5, 1),
-                                reads=0.4, asked=0.05, declined=0.5, spare=(0, 3, 5)),
-    Skill.MULTI_STEP_WORKFLOWS: Taste(shapes=(2, 2, 2, 3, 2, 1, 2, 2, 2), rules=(2, 2, 2, 1, 1), goals=(0, 4, 4),
-                                      reads=0.4, asked=0.35, declined=0.05, spare=(4, 3, 1)),
-}  # fmt: skip
+    Skill.API_ORCHESTRATION: Taste(
+        shapes=(2, 1, 2, 1, 1, 1, 1, 1, 1),
+        rules=(0, 3, 1, 5, 1),
+        goals=(5, 4, 1),
+        reads=0.4,
+        asked=0.05,
+        declined=0.05,
+        spare=(3, 4, 1),
+    ),
+    Skill.DATA_RETRIEVAL: Taste(
+        shapes=(3, 3, 2, 1, 3, 2, 1, 0, 1),
+        rules=(6, 1, 0, 1, 1),
+        goals=(0, 5, 3),
+        reads=0.8,
+        asked=0.02,
+        declined=0.1,
+        spare=(2, 4, 2),
+    ),
+    Skill.STATE_MODIFICATION: Taste(
+        shapes=(3, 1, 3, 2, 1, 2, 2, 1, 2),
+        rules=(4, 2, 1, 1, 1),
+        goals=(1, 6, 2),
+        reads=0.1,
+        asked=0.05,
+        declined=0.05,
+        spare=(3, 4, 1),
+    ),
+    Skill.ERROR_RECOVERY: Taste(
+        shapes=(2, 1, 1, 2, 1, 1, 1, 4, 4),
+        rules=(1, 2, 5, 1, 5),
+        goals=(5, 4, 1),
+        reads=0.2,
+        asked=0.05,
+        declined=0.05,
+        spare=(3, 3, 1),
+    ),
+    Skill.TOOL_SELECTION: Taste(
+        shapes=(3, 2, 3, 2, 1, 1, 3, 1, 2),
+        rules=(5, 1, 1, 1, 1),
+        goals=(1, 5, 1),
+        reads=0.4,
+        asked=0.05,
+        declined=0.5,
+        spare=(0, 3, 5),
+    ),
+    Skill.MULTI_STEP_WORKFLOWS: Taste(
+        shapes=(2, 2, 2, 3, 2, 1, 2, 2, 2),
+        rules=(2, 2, 2, 1, 1),
+        goals=(0, 4, 4),
+        reads=0.4,
+        asked=0.35,
+        declined=0.05,
+        spare=(4, 3, 1),
+    ),
+}
 
 
 def compose(
@@ -83,9 +136,15 @@ def compose(
 def _draw(rng: random.Random, document: Document, skill: Skill, shapes: tuple[str, ...]) -> Program | None:
     taste = _TASTES[skill]
     weights = taste.shapes if shapes == KNOWN_SHAPES else (1.0,) * len(shapes)
-    draft = Draft(rng=rng, words=document.words, helper=rng.random() < 0.5, numbered=rng.random() < 0.35,
-                  done=rng.choice(("done", "ok", "saved")), size=rng.choice((3, 4, 4)),
-                  high=rng.choice((20, 30, 40, 50, 60)))  # fmt: skip
+    draft = Draft(
+        rng=rng,
+        words=document.words,
+        helper=rng.random() < 0.5,
+        numbered=rng.random() < 0.35,
+        done=rng.choice(("done", "ok", "saved")),
+        size=rng.choice((3, 4, 4)),
+        high=rng.choice((20, 30, 40, 50, 60)),
+    )
     shape = _shape(rng.choices(shapes, weights)[0], draft)
     if not shape.root:
         draft = replace(draft, helper=False)
@@ -104,9 +163,19 @@ def _draw(rng: random.Random, document: Document, skill: Skill, shapes: tuple[st
     if setup is None or not 2 <= len(tools) <= 4:
         return None
     constants = (("SIZE", draft.size), *shape.constants)
-    return Program(desk=document.words.desk, constants=constants, setup=setup, helper=_helper(draft, shape, tools),
-                   tools=tools, goals=goals, skill=skill, domain=document.domain, rule=rule.name, shape=shape.name,
-                   hints=(rule.hint,) if rule.hint else ())  # fmt: skip
+    return Program(
+        desk=document.words.desk,
+        constants=constants,
+        setup=setup,
+        helper=_helper(draft, shape, tools),
+        tools=tools,
+        goals=goals,
+        skill=skill,
+        domain=document.domain,
+        rule=rule.name,
+        shape=shape.name,
+        hints=(rule.hint,) if rule.hint else (),
+    )
 
 
 def _shape(name: str, draft: Draft) -> Shape:
@@ -114,8 +183,16 @@ def _shape(name: str, draft: Draft) -> Shape:
         return records(draft, unique=name == "found")
     if name in ("basket", "limited"):
         return basket(draft, limited=name == "limited")
-    makers = {"counters": counters, "stages": stages, "links": links, "grid": grid, "slots": slots, "queue": queue,
-              "transfer": transfer, "find_then_change": find_then_change}  # fmt: skip
+    makers = {
+        "counters": counters,
+        "stages": stages,
+        "links": links,
+        "grid": grid,
+        "slots": slots,
+        "queue": queue,
+        "transfer": transfer,
+        "find_then_change": find_then_change,
+    }
     return makers[name](draft)
 
 
@@ -136,7 +213,7 @@ def _goals(draft: Draft, shape: Shape, taste: Taste) -> tuple[GoalPart, ...] | N
 
 
 def _exact(goals: tuple[GoalPart, ...]) -> tuple[GoalPart, ...]:
-    """Demands one bare reply, where nothing else keeps out an agent that reads all and repeats all; none if it cannot."""
+    """Demands one bare reply, to keep out an agent that reads all and repeats all; no goals where that cannot be."""
     for index, goal in enumerate(goals):
         if goal.kind == "replied" and goal.label != "far":
             bare = replace(goal, check=f"reply == {goal.reply}", value="")
@@ -158,16 +235,32 @@ def _with_talk(draft: Draft, taste: Taste, rule: Rule, goals: tuple[GoalPart, ..
     writing = [index for index, goal in enumerate(result) if goal.kind == "state"]
     if writing and rng.random() < taste.asked:
         told = rng.choice((f"Please change one {thing}.", f"I need another {thing} changed.", f"Change my {thing}."))
-        result.insert(rng.choice(writing), GoalPart(kind="asked", instruction=told, reply='"Which one?"', label="asked",
-                                                    hint="ask which one when none is named"))  # fmt: skip
+        result.insert(
+            rng.choice(writing),
+            GoalPart(
+                kind="asked",
+                instruction=told,
+                reply='"Which one?"',
+                label="asked",
+                hint="ask which one when none is named",
+            ),
+        )
     if rng.random() < taste.declined:
         other = draft.words.acts[1]
         errand = f"{other} a {thing}" if rule.name != "unlock" and rng.random() < 0.4 else rng.choice(_ERRANDS)
         place = rng.choice(
             [index for index in range(len(result) + 1) if not index or result[index - 1].kind != "asked"]
         )
-        result.insert(place, GoalPart(kind="declined", instruction=f"Please {errand}.", reply='"I cannot do that."',
-                                      label="declined", hint="decline what no tool does"))  # fmt: skip
+        result.insert(
+            place,
+            GoalPart(
+                kind="declined",
+                instruction=f"Please {errand}.",
+                reply='"I cannot do that."',
+                label="declined",
+                hint="decline what no tool does",
+            ),
+        )
     return tuple(result)
 
 
@@ -216,7 +309,7 @@ def proven(source: str, seeds: tuple[int, ...] = (0, 1, 2)) -> bool:
     told = set()
     for seed in seeds:
         told.add(episode.reset(seed)["observation"] + repr(episode.solution()))
-        result = {"reward": 0.0}
+        result: dict[str, Any] = {"reward": 0.0}
         for action in episode.solution():
             result = episode.step(action.get("name"), action.get("arguments"), action.get("text"))
             if result["terminated"] and not result["reward"]:

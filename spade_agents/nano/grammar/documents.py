@@ -85,10 +85,17 @@ def write_document(rng: random.Random, vocabulary: Vocabulary = "warm", domain: 
         rng.shuffle(parts)
     text = " ".join([rng.choice(_OPENINGS), *parts])
     filled = text.format(
-        thing=words.thing, things=words.thing + "s", place=words.places[0], places=_series(words.places),
-        names=_series(words.names), number=words.number, quality=words.quality, values=_series(words.values, "or"),
-        act=words.acts[0], other=words.acts[1],
-    )  # fmt: skip
+        thing=words.thing,
+        things=words.thing + "s",
+        place=words.places[0],
+        places=_series(words.places),
+        names=_series(words.names),
+        number=words.number,
+        quality=words.quality,
+        values=_series(words.values, "or"),
+        act=words.acts[0],
+        other=words.acts[1],
+    )
     return Document(text=filled, domain=words.domain, words=words)
 
 
@@ -104,10 +111,16 @@ def _draw_words(rng: random.Random, domain: DomainWords, vocabulary: Vocabulary)
     one: Callable[[tuple[str, ...]], str] = lambda words: draw(words, 1)[0]  # noqa: E731
     names = _NAMES if vocabulary == "held_out" else domain.names
     return Words(
-        domain=domain.domain, desk=domain.desk, thing=one(domain.things), number=one(domain.numbers),
-        quality=one(domain.qualities), acts=draw(domain.acts, 2), places=draw(domain.places, 3),
-        values=draw(domain.values, 4), names=draw(names, 5),
-    )  # fmt: skip
+        domain=domain.domain,
+        desk=domain.desk,
+        thing=one(domain.things),
+        number=one(domain.numbers),
+        quality=one(domain.qualities),
+        acts=draw(domain.acts, 2),
+        places=draw(domain.places, 3),
+        values=draw(domain.values, 4),
+        names=draw(names, 5),
+    )
 
 
 def _pool(words: tuple[str, ...], vocabulary: Vocabulary, count: int) -> tuple[str, ...]:

@@ -80,11 +80,25 @@ class Draft:
             return (), f"self._at({self.thing})"
         return self.known(), f"{self.root}[{self.thing}]"
 
-    def keyed(self, name: str, told: str, *body: str, returns: str = "str", more: tuple[tuple[str, str], ...] = (),
-              writes: bool = False) -> ToolPart:  # fmt: skip
+    def keyed(
+        self,
+        name: str,
+        told: str,
+        *body: str,
+        returns: str = "str",
+        more: tuple[tuple[str, str], ...] = (),
+        writes: bool = False,
+    ) -> ToolPart:
         """A tool whose first parameter is a key."""
-        return ToolPart(name=name, params=((self.thing, "str"), *more), returns=returns, told=told, body=body,
-                        keyed=self.thing, writes=writes)  # fmt: skip
+        return ToolPart(
+            name=name,
+            params=((self.thing, "str"), *more),
+            returns=returns,
+            told=told,
+            body=body,
+            keyed=self.thing,
+            writes=writes,
+        )
 
     def call(self, tool: str, key: str, *more: tuple[str, str], writes: bool = False) -> CallPart:
         """A call whose first argument is a key, given as source."""

@@ -15,14 +15,32 @@ def basket(draft: Draft, *, limited: bool) -> Shape:
     full = refuse(f"len({held}) >= self.LIMIT", f"the {place} is full") if limited else ()
     tools = (
         ToolPart(name=f"list_{place}", returns="list", told=f"List what is in the {place}.", body=(f"return {held}",)),
-        ToolPart(name=f"list_{thing}", returns="list", told=f"List every {thing}.",
-                 body=('return sorted(self.state["stock"])',)),
-        draft.keyed(f"add_{thing}", f"Put one {thing} in.", *refuse(f'{thing} not in self.state["stock"]', f"unknown {thing}"),
-                    *refuse(f"{thing} in {held}", "already there"), *full, f"{held}.append({thing})", done, writes=True),
-        draft.keyed(f"remove_{thing}", f"Take one {thing} out.", *refuse(f"{thing} not in {held}", "not there"),
-                    f"{held}.remove({thing})", done, writes=True),
+        ToolPart(
+            name=f"list_{thing}",
+            returns="list",
+            told=f"List every {thing}.",
+            body=('return sorted(self.state["stock"])',),
+        ),
+        draft.keyed(
+            f"add_{thing}",
+            f"Put one {thing} in.",
+            *refuse(f'{thing} not in self.state["stock"]', f"unknown {thing}"),
+            *refuse(f"{thing} in {held}", "already there"),
+            *full,
+            f"{held}.append({thing})",
+            done,
+            writes=True,
+        ),
+        draft.keyed(
+            f"remove_{thing}",
+            f"Take one {thing} out.",
+            *refuse(f"{thing} not in {held}", "not there"),
+            f"{held}.remove({thing})",
+            done,
+            writes=True,
+        ),
         ToolPart(name=f"clear_{place}", told=f"Empty the {place}.", body=(f"{held}.clear()", done), writes=True),
-    )  # fmt: skip
+    )
     return Shape(
         name="limited basket" if limited else "basket",
         setup=(f'self.state = {{"stock": names, "{place}": names[2:3]}}',),
@@ -38,25 +56,47 @@ def _basket_goals(draft: Draft, place: str, *, swap: bool) -> dict[str, GoalMake
     thing = draft.thing
 
     def inside(_: str) -> GoalPart:
-        return GoalPart(kind="replied", instruction=f"Which {thing} is in the {place}?", value='self.state["stock"][2]',
-                        calls=(CallPart(tool=f"list_{place}"),), reply='self.state["stock"][2]',
-                        hint=f"use list_{place} and reply with the name", label="inside")  # fmt: skip
+        return GoalPart(
+            kind="replied",
+            instruction=f"Which {thing} is in the {place}?",
+            value='self.state["stock"][2]',
+            calls=(CallPart(tool=f"list_{place}"),),
+            reply='self.state["stock"][2]',
+            hint=f"use list_{place} and reply with the name",
+            label="inside",
+        )
 
     def put(key: str) -> GoalPart:
-        return GoalPart(kind="state", instruction=f"Put {{{key}}} in the {place}.", check=f'{key} in state["{place}"]',
-                        calls=(draft.call(f"add_{thing}", key, writes=True),), hint=f"use add_{thing}", label="put in")  # fmt: skip
+        return GoalPart(
+            kind="state",
+            instruction=f"Put {{{key}}} in the {place}.",
+            check=f'{key} in state["{place}"]',
+            calls=(draft.call(f"add_{thing}", key, writes=True),),
+            hint=f"use add_{thing}",
+            label="put in",
+        )
 
     def exchange(key: str) -> GoalPart:
-        return GoalPart(kind="state", instruction=f"Put {{{key}}} in the {place}, and nothing else.",
-                        check=f'state["{place}"] == [{key}]',
-                        calls=(CallPart(tool=f"clear_{place}", about=key), draft.call(f"add_{thing}", key, writes=True)),
-                        hint=f"use clear_{place} first, then add_{thing}", label="exchange")  # fmt: skip
+        return GoalPart(
+            kind="state",
+            instruction=f"Put {{{key}}} in the {place}, and nothing else.",
+            check=f'state["{place}"] == [{key}]',
+            calls=(CallPart(tool=f"clear_{place}", about=key), draft.call(f"add_{thing}", key, writes=True)),
+            hint=f"use clear_{place} first, then add_{thing}",
+            label="exchange",
+        )
 
     def out(_: str) -> GoalPart:
         third = 'self.state["stock"][2]'
-        return GoalPart(kind="state", instruction=f"Take {{self.old}} out of the {place}.", check=f'self.old not in state["{place}"]',
-                        calls=(draft.call(f"remove_{thing}", "self.old", writes=True),), setup=(f"self.old = {third}",),
-                        hint=f"use remove_{thing}", label="take out")  # fmt: skip
+        return GoalPart(
+            kind="state",
+            instruction=f"Take {{self.old}} out of the {place}.",
+            check=f'self.old not in state["{place}"]',
+            calls=(draft.call(f"remove_{thing}", "self.old", writes=True),),
+            setup=(f"self.old = {third}",),
+            hint=f"use remove_{thing}",
+            label="take out",
+        )
 
     return {"inside": inside, "take out": out, "exchange": exchange, **({} if swap else {"put in": put})}
 
@@ -68,15 +108,31 @@ def slots(draft: Draft) -> Shape:
     place = ("place", "str")
     free, taken = "self.empty", "self.taken"
     tools = (
-        ToolPart(name="read_place", params=(place,), keyed="place", told="Tell what is at a place.",
-                 body=(*known, 'return self.state[place] or "nothing"')),
+        ToolPart(
+            name="read_place",
+            params=(place,),
+            keyed="place",
+            told="Tell what is at a place.",
+            body=(*known, 'return self.state[place] or "nothing"'),
+        ),
         ToolPart(name="list_places", returns="dict", told="List the places.", body=("return self.state",)),
-        ToolPart(name=f"place_{thing}", params=(place, (thing, "str")), told=f"Put one {thing} at a free place.",
-                 body=(*known, *refuse("self.state[place]", "taken"), f"self.state[place] = {thing}", done), writes=True,
-                 keyed="place"),
-        ToolPart(name="free_place", params=(place,), told="Make a place free.",
-                 body=(*known, 'self.state[place] = ""', done), writes=True, keyed="place"),
-    )  # fmt: skip
+        ToolPart(
+            name=f"place_{thing}",
+            params=(place, (thing, "str")),
+            told=f"Put one {thing} at a free place.",
+            body=(*known, *refuse("self.state[place]", "taken"), f"self.state[place] = {thing}", done),
+            writes=True,
+            keyed="place",
+        ),
+        ToolPart(
+            name="free_place",
+            params=(place,),
+            told="Make a place free.",
+            body=(*known, 'self.state[place] = ""', done),
+            writes=True,
+            keyed="place",
+        ),
+    )
     where = ("place", taken)
     here = f"self.state[{taken}]"
     return Shape(
@@ -88,25 +144,43 @@ def slots(draft: Draft) -> Shape:
         tools=tools,
         goals={
             "who": lambda _: GoalPart(
-                kind="replied", instruction=f"Which {thing} is at the {{{taken}}}?", value=here,
-                calls=(CallPart(tool="read_place", arguments=(where,)),), reply=here,
-                hint="use read_place and reply with the name", label="who"),
+                kind="replied",
+                instruction=f"Which {thing} is at the {{{taken}}}?",
+                value=here,
+                calls=(CallPart(tool="read_place", arguments=(where,)),),
+                reply=here,
+                hint="use read_place and reply with the name",
+                label="who",
+            ),
             "place": lambda key: GoalPart(
-                kind="state", instruction=f"Put {{{key}}} at the {{{free}}}.", check=f"state[{free}] == {key}",
+                kind="state",
+                instruction=f"Put {{{key}}} at the {{{free}}}.",
+                check=f"state[{free}] == {key}",
                 calls=(CallPart(tool=f"place_{thing}", arguments=(("place", free), (thing, key)), about=free),),
-                hint=f"use place_{thing}", label="place"),
+                hint=f"use place_{thing}",
+                label="place",
+            ),
             "replace": lambda key: GoalPart(
-                kind="state", instruction=f"Put {{{key}}} at the {{{taken}}} in place of the other.",
+                kind="state",
+                instruction=f"Put {{{key}}} at the {{{taken}}} in place of the other.",
                 check=f"state[{taken}] == {key}",
-                calls=(CallPart(tool="free_place", arguments=(where,), about=taken),
-                       CallPart(tool=f"place_{thing}", arguments=(where, (thing, key)), about=taken)),
-                hint=f"use free_place first, then place_{thing}", label="replace"),
+                calls=(
+                    CallPart(tool="free_place", arguments=(where,), about=taken),
+                    CallPart(tool=f"place_{thing}", arguments=(where, (thing, key)), about=taken),
+                ),
+                hint=f"use free_place first, then place_{thing}",
+                label="replace",
+            ),
             "free": lambda _: GoalPart(
-                kind="state", instruction=f"Make the {{{taken}}} free.", check=f'state[{taken}] == ""',
-                calls=(CallPart(tool="free_place", arguments=(where,), about=taken),), hint="use free_place",
-                label="free"),
+                kind="state",
+                instruction=f"Make the {{{taken}}} free.",
+                check=f'state[{taken}] == ""',
+                calls=(CallPart(tool="free_place", arguments=(where,), about=taken),),
+                hint="use free_place",
+                label="free",
+            ),
         },
         after_write=frozenset({"who"}),
         root="",
         key="place",
-    )  # fmt: skip
+    )

@@ -10,8 +10,9 @@ __all__ = ["find_goal", "records", "set_goal"]
 
 def records(draft: Draft, *, unique: bool) -> Shape:
     """Keys to a number, a flag and, where `unique`, a quality that no two share."""
-    words, thing = draft.words, draft.thing
+    words = draft.words
     fields = f'"{words.number}": self.rng.randint(1, self.HIGH), "{words.acts[0]}": False'
+    state: tuple[str, ...]
     if unique:
         state = (
             f"kinds = self.rng.sample({listed(words.values)}, self.SIZE)",
@@ -29,8 +30,14 @@ def records(draft: Draft, *, unique: bool) -> Shape:
     }
     if unique:
         goals["find"] = lambda key: find_goal(draft, key)
-    return Shape(name="found records" if unique else "records", setup=state, tools=_tools(draft, unique=unique),
-                 goals=goals, after_write=frozenset({"top"}), constants=(("HIGH", draft.high),))  # fmt: skip
+    return Shape(
+        name="found records" if unique else "records",
+        setup=state,
+        tools=_tools(draft, unique=unique),
+        goals=goals,
+        after_write=frozenset({"top"}),
+        constants=(("HIGH", draft.high),),
+    )
 
 
 def _tools(draft: Draft, *, unique: bool) -> tuple[ToolPart, ...]:
@@ -40,28 +47,58 @@ def _tools(draft: Draft, *, unique: bool) -> tuple[ToolPart, ...]:
     tools = [
         draft.keyed(f"get_{thing}", f"Read one {thing}.", *check, f"return {at}", returns="dict"),
         draft.keyed(f"{number}_of", f"Tell the {number}.", *check, f'return {at}["{number}"]', returns="int"),
-        ToolPart(name=f"list_{thing}", returns="list", told=f"List every {thing}.", body=("return sorted(self.state)",)),
-        ToolPart(name=f"top_{number}", told=f"Name the highest {number}.",
-                 body=(f'return max(self.state, key=lambda k: self.state[k]["{number}"])',)),
-        draft.keyed(f"set_{number}", f"Change the {number}.", *check, f'{at}["{number}"] = {number}', done,
-                    more=((number, "int"),), writes=True),
-        draft.keyed(f"{words.acts[0]}_{thing}", f"{words.acts[0].capitalize()} one {thing}.", *check,
-                    f'{at}["{words.acts[0]}"] = True', done, writes=True),
+        ToolPart(
+            name=f"list_{thing}", returns="list", told=f"List every {thing}.", body=("return sorted(self.state)",)
+        ),
+        ToolPart(
+            name=f"top_{number}",
+            told=f"Name the highest {number}.",
+            body=(f'return max(self.state, key=lambda k: self.state[k]["{number}"])',),
+        ),
+        draft.keyed(
+            f"set_{number}",
+            f"Change the {number}.",
+            *check,
+            f'{at}["{number}"] = {number}',
+            done,
+            more=((number, "int"),),
+            writes=True,
+        ),
+        draft.keyed(
+            f"{words.acts[0]}_{thing}",
+            f"{words.acts[0].capitalize()} one {thing}.",
+            *check,
+            f'{at}["{words.acts[0]}"] = True',
+            done,
+            writes=True,
+        ),
         draft.keyed(f"clear_{thing}", f"Set the {number} to zero.", *check, f'{at}["{number}"] = 0', done, writes=True),
-    ]  # fmt: skip
+    ]
     if unique:
         quality = words.quality
-        tools.append(ToolPart(name=f"find_{quality}", params=((quality, "str"),), returns="list",
-                              told=f"Find by {quality}.",
-                              body=(f'return [k for k in self.state if self.state[k]["{quality}"] == {quality}]',)))  # fmt: skip
+        tools.append(
+            ToolPart(
+                name=f"find_{quality}",
+                params=((quality, "str"),),
+                returns="list",
+                told=f"Find by {quality}.",
+                body=(f'return [k for k in self.state if self.state[k]["{quality}"] == {quality}]',),
+            )
+        )
     return tuple(tools)
 
 
 def _look_goal(draft: Draft, key: str) -> GoalPart:
     tool = f"get_{draft.thing}"
     check = f'any(c.name == "{tool}" and c.arguments["{draft.thing}"] == {key} for c in calls)'
-    return GoalPart(kind="called", instruction=f"Look at {draft.thing} {{{key}}}.", check=check,
-                    calls=(draft.call(tool, key),), hint=f"to look at one use {tool}", label="look")  # fmt: skip
+    return GoalPart(
+        kind="called",
+        instruction=f"Look at {draft.thing} {{{key}}}.",
+        check=check,
+        calls=(draft.call(tool, key),),
+        hint=f"to look at one use {tool}",
+        label="look",
+    )
 
 
 def _number_goal(draft: Draft, key: str) -> GoalPart:
@@ -69,47 +106,83 @@ def _number_goal(draft: Draft, key: str) -> GoalPart:
     tool = draft.rng.choice((f"get_{draft.thing}", f"{number}_of"))
     value = f'self.state[{key}]["{number}"]'
     check, shown = ("", value) if draft.rng.random() < 0.5 else (f"reply == str({value})", "")
-    return GoalPart(kind="replied", instruction=f"What is the {number} of {{{key}}}?", check=check, value=shown,
-                    calls=(draft.call(tool, key),), reply=f"str({value})",
-                    hint=f"read it with {tool} and reply with the number only", label="number")  # fmt: skip
+    return GoalPart(
+        kind="replied",
+        instruction=f"What is the {number} of {{{key}}}?",
+        check=check,
+        value=shown,
+        calls=(draft.call(tool, key),),
+        reply=f"str({value})",
+        hint=f"read it with {tool} and reply with the number only",
+        label="number",
+    )
 
 
 def _top_goal(draft: Draft) -> GoalPart:
     number, tool = draft.words.number, f"top_{draft.words.number}"
     line = f'self.top = max(names, key=lambda k: self.state[k]["{number}"])'
-    return GoalPart(kind="replied", instruction=f"Which {draft.thing} has the highest {number}?", value="self.top",
-                    calls=(CallPart(tool=tool),), reply="self.top", setup=(line,),
-                    hint=f"use {tool} and reply with the name it gives", label="top")  # fmt: skip
+    return GoalPart(
+        kind="replied",
+        instruction=f"Which {draft.thing} has the highest {number}?",
+        value="self.top",
+        calls=(CallPart(tool=tool),),
+        reply="self.top",
+        setup=(line,),
+        hint=f"use {tool} and reply with the name it gives",
+        label="top",
+    )
 
 
 def find_goal(draft: Draft, key: str) -> GoalPart:
     """Reply with the only key of a quality."""
     quality, tool = draft.words.quality, f"find_{draft.words.quality}"
     wanted = f'self.state[{key}]["{quality}"]'
-    return GoalPart(kind="replied", instruction=f"Which {draft.thing} has {quality} {{{wanted}}}?".replace('"', "'"),
-                    value=key, calls=(CallPart(tool=tool, arguments=((quality, wanted),)),), reply=key,
-                    hint=f"use {tool} and reply with the name it gives", label="find")  # fmt: skip
+    return GoalPart(
+        kind="replied",
+        instruction=f"Which {draft.thing} has {quality} {{{wanted}}}?".replace('"', "'"),
+        value=key,
+        calls=(CallPart(tool=tool, arguments=((quality, wanted),)),),
+        reply=key,
+        hint=f"use {tool} and reply with the name it gives",
+        label="find",
+    )
 
 
 def set_goal(draft: Draft, key: str) -> GoalPart:
     """Change the number of one key."""
     number, tool = draft.words.number, f"set_{draft.words.number}"
-    return GoalPart(kind="state", instruction=f"Set the {number} of {{{key}}} to {{self.n}}.",
-                    check=f'state[{key}]["{number}"] == self.n',
-                    calls=(draft.call(tool, key, (number, "self.n"), writes=True),),
-                    setup=("self.n = self.rng.randint(self.HIGH + 1, 99)",), hint=f"use {tool} to change it", label="set")  # fmt: skip
+    return GoalPart(
+        kind="state",
+        instruction=f"Set the {number} of {{{key}}} to {{self.n}}.",
+        check=f'state[{key}]["{number}"] == self.n',
+        calls=(draft.call(tool, key, (number, "self.n"), writes=True),),
+        setup=("self.n = self.rng.randint(self.HIGH + 1, 99)",),
+        hint=f"use {tool} to change it",
+        label="set",
+    )
 
 
 def _mark_goal(draft: Draft, key: str) -> GoalPart:
     act = draft.words.acts[0]
     only = draft.rng.random() < 0.5
     check = f'[k for k in state if state[k]["{act}"]] == [{key}]' if only else f'state[{key}]["{act}"]'
-    return GoalPart(kind="state", instruction=f"Please {act} {{{key}}}.", check=check,
-                    calls=(draft.call(f"{act}_{draft.thing}", key, writes=True),),
-                    hint=f"use {act}_{draft.thing}" + (" on that one alone" if only else ""), label="mark")  # fmt: skip
+    return GoalPart(
+        kind="state",
+        instruction=f"Please {act} {{{key}}}.",
+        check=check,
+        calls=(draft.call(f"{act}_{draft.thing}", key, writes=True),),
+        hint=f"use {act}_{draft.thing}" + (" on that one alone" if only else ""),
+        label="mark",
+    )
 
 
 def _clear_goal(draft: Draft, key: str) -> GoalPart:
     tool, number = f"clear_{draft.thing}", draft.words.number
-    return GoalPart(kind="state", instruction=f"Set {{{key}}} back to zero.", check=f'state[{key}]["{number}"] == 0',
-                    calls=(draft.call(tool, key, writes=True),), hint=f"use {tool}", label="clear")  # fmt: skip
+    return GoalPart(
+        kind="state",
+        instruction=f"Set {{{key}}} back to zero.",
+        check=f'state[{key}]["{number}"] == 0',
+        calls=(draft.call(tool, key, writes=True),),
+        hint=f"use {tool}",
+        label="clear",
+    )

@@ -57,8 +57,11 @@ class Rule:
                     calls.append(
                         CallPart(tool=self.tool.name, arguments=tuple((n, subject) for n, _ in self.tool.params))
                     )
-                call = CallPart(tool=call.tool, arguments=call.arguments + tuple((n, f"self.{n}") for n, _ in self.params),
-                                about=call.about)  # fmt: skip
+                call = CallPart(
+                    tool=call.tool,
+                    arguments=call.arguments + tuple((n, f"self.{n}") for n, _ in self.params),
+                    about=call.about,
+                )
             calls.append(call)
         return tuple(calls)
 
@@ -74,28 +77,49 @@ def make_rule(name: str, draft: Draft, shape: Shape) -> Rule:
         tool = rng.choice(("start", "sign_in", f"open_{draft.words.places[1]}"))
         told = tool.replace("_", " ")
         return Rule(
-            name=name, setup=("self.ready = False",),
-            tool=ToolPart(name=tool, told=f"{told.capitalize()}.", body=("self.ready = True", f'return "{draft.done}"')),
-            guard=refuse("not self.ready", f"{told} first"), hint=f"call {tool} first")  # fmt: skip
+            name=name,
+            setup=("self.ready = False",),
+            tool=ToolPart(
+                name=tool, told=f"{told.capitalize()}.", body=("self.ready = True", f'return "{draft.done}"')
+            ),
+            guard=refuse("not self.ready", f"{told} first"),
+            hint=f"call {tool} first",
+        )
     if name == "unlock":
         tool = f"{act}_{thing}"
         return Rule(
-            name=name, setup=("self.allowed = set()",), once=False,
-            tool=ToolPart(name=tool, params=((shape.key or thing, "str"),), told=f"{act.capitalize()} one {thing}.",
-                          body=(f"self.allowed.add({shape.key or thing})", f'return "{draft.done}"')),
-            guard=refuse("KEY not in self.allowed", f"{act} it first"), hint=f"call {tool} before you change one")  # fmt: skip
+            name=name,
+            setup=("self.allowed = set()",),
+            once=False,
+            tool=ToolPart(
+                name=tool,
+                params=((shape.key or thing, "str"),),
+                told=f"{act.capitalize()} one {thing}.",
+                body=(f"self.allowed.add({shape.key or thing})", f'return "{draft.done}"'),
+            ),
+            guard=refuse("KEY not in self.allowed", f"{act} it first"),
+            hint=f"call {tool} before you change one",
+        )
     if name == "code":
         word = rng.choice(("code", "pin", "token"))
         return Rule(
-            name=name, setup=(f"self.{word} = self.rng.randint(100, 999)",),
+            name=name,
+            setup=(f"self.{word} = self.rng.randint(100, 999)",),
             tool=ToolPart(name=f"get_{word}", returns="int", told=f"Tell the {word}.", body=(f"return self.{word}",)),
-            guard=refuse(f"{word} != self.{word}", f"wrong {word}"), params=((word, "int"),),
-            hint=f"read the {word} with get_{word} and pass it on")  # fmt: skip
+            guard=refuse(f"{word} != self.{word}", f"wrong {word}"),
+            params=((word, "int"),),
+            hint=f"read the {word} with get_{word} and pass it on",
+        )
     if name == "seen":
         reader = readers[0]
         key = reader.keyed
         return Rule(
-            name=name, setup=("self.seen = set()",), once=False, reader=True,
-            tool=reader.guarded(f"self.seen.add({key})"), guard=refuse("KEY not in self.seen", "read it first"),
-            hint=f"call {reader.name} before you change one")  # fmt: skip
+            name=name,
+            setup=("self.seen = set()",),
+            once=False,
+            reader=True,
+            tool=reader.guarded(f"self.seen.add({key})"),
+            guard=refuse("KEY not in self.seen", "read it first"),
+            hint=f"call {reader.name} before you change one",
+        )
     return Rule(name=name)
