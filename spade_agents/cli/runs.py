@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,23 +29,25 @@ def free_folder(name: str) -> Path:
 
 def conclude(result: RunResult, *, as_json: bool) -> None:
     """Write the report and tell what the run brought; ends the command where the run was stopped."""
-    from spade_agents.selfplay.reporting import evaluation_of, write_report
+    from spade_agents.selfplay.reporting import evaluation_of, part_changes, write_report
+    from spade_agents.selfplay.run_directory import RunDirectory
 
     if not result.leads:
         return
     report = write_report(result.path)
     evaluations = [evaluation_of(row) for row in result.evaluations]
+    changes = {change.name: change.difference for change in part_changes(RunDirectory(result.path))}
     designs = [row["design"] for row in result.rows if "design" in row]
     if as_json:
         typer.echo(json.dumps(_for_a_program(result, report, designs), indent=2))
     else:
-        typer.echo("\n".join([*held_out_lines(evaluations), *_certified_line(designs), f"report: {report}"]))
+        typer.echo("\n".join([*held_out_lines(evaluations, changes), *_certified_line(designs), f"report: {report}"]))
     if not result.finished:
         raise typer.Exit(STOPPED)
 
 
-def held_out_lines(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Solve rate before and after, of every held-out part, with 95 % intervals."""
+def held_out_lines(evaluations: Sequence[Evaluation], changes: Mapping[str, Estimate | None]) -> list[str]:
+    """Solve rate before and after, of every held-out part, and the paired change, all with 95 % intervals."""
     if not evaluations:
         return []
     first, last = evaluations[0], evaluations[-1]
@@ -56,7 +58,7 @@ def held_out_lines(evaluations: Sequence[Evaluation]) -> list[str]:
         if before is None or len(evaluations) == 1:
             lines.append(f"  {name}: {_told(after)}, {after.count} plays{missing}")
         else:
-            change = f"{after.value - before.value:+.3f}"
+            change = f"{after.value - before.value:+.3f}{_interval(changes.get(name), '+.3f')}"
             lines.append(f"  {name}: {_told(before)} -> {_told(after)}  {change}, {after.count} plays{missing}")
     return lines
 
@@ -73,8 +75,13 @@ def _certified_line(designs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _told(estimate: Estimate) -> str:
-    interval = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-    return f"{estimate.value:.3f}{interval}"
+    return f"{estimate.value:.3f}{_interval(estimate, '.3f')}"
+
+
+def _interval(estimate: Estimate | None, form: str) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f" [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def _for_a_program(result: RunResult, report: Path, designs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -48,12 +48,19 @@ def _held_out(data: ReportData, part: str, colour: int) -> Card:
     return Card(
         title=title,
         value=f"{first.value:.2f} → {last.value:.2f}",
-        change=f"{change:+.2f}",
+        change=_change(change, data, part),
         rises=None if abs(change) < 0.005 else change > 0,
         told=f"{_interval(first)} → {_interval(last)} · {plays}",
         spark=spark,
         leads=True,
     )
+
+
+def _change(change: float, data: ReportData, part: str) -> str:
+    paired = next((found.difference for found in data.changes if found.name == part), None)
+    if paired is None or paired.low is None or paired.high is None:
+        return f"{change:+.2f}"
+    return f"{change:+.2f} ({paired.low:+.2f} to {paired.high:+.2f})"
 
 
 def _share(title: str, values: Sequence[Estimate | None], told: str, *, signed: bool = False) -> Card | None:

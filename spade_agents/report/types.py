@@ -12,6 +12,7 @@ __all__ = [
     "Featured",
     "GateLine",
     "Line",
+    "PartChange",
     "Play",
     "ReportData",
     "RolloutRow",
@@ -35,6 +36,21 @@ class Evaluation:
 
     rollout: int
     parts: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChange:
+    """One part of the held-out set, first evaluation against last.
+
+    Attributes:
+        name: of the part.
+        difference: of solve rates over the same plays, paired; `None` where there is too little to compare.
+        skills: skill, solve rate before, solve rate after.
+    """
+
+    name: str
+    difference: Estimate | None
+    skills: tuple[tuple[str, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +146,7 @@ class ReportData:
     Attributes:
         title: the run's name.
         facts: short name and value pairs for the top of the page (seed, model, date, sandbox level).
+        changes: what the last evaluation says beside the first, for each part.
         alarms: sentences about what went wrong, such as a collapse of the designer.
         configuration: the resolved TOML, shown at the end.
     """
@@ -137,6 +154,7 @@ class ReportData:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    changes: tuple[PartChange, ...] = ()
     rollouts: tuple[RolloutRow, ...] = ()
     environments: tuple[EnvironmentEntry, ...] = ()
     featured: tuple[Featured, ...] = ()

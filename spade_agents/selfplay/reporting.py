@@ -10,15 +10,24 @@ from typing import Any
 
 from spade_agents.designer.summary import summarise
 from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
-from spade_agents.report import EnvironmentEntry, Estimate, Evaluation, ReportData, RolloutRow, render_report
+from spade_agents.report import (
+    EnvironmentEntry,
+    Estimate,
+    Evaluation,
+    PartChange,
+    ReportData,
+    RolloutRow,
+    render_report,
+)
+from spade_agents.rollout import PartSummary
 from spade_agents.selfplay.pool import OutcomeRow, Pool
 from spade_agents.selfplay.run_directory import RunDirectory, write_whole
 from spade_agents.selfplay.transcripts import featured
-from spade_agents.statistics import bootstrap_mean, wilson
+from spade_agents.statistics import bootstrap_mean, paired_difference, wilson
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import fingerprint
 
-__all__ = ["evaluation_of", "report_data", "write_report"]
+__all__ = ["evaluation_of", "part_changes", "report_data", "write_report"]
 
 _FEATURED = 5
 _RECENT = 64
@@ -50,6 +59,7 @@ def report_data(directory: RunDirectory) -> ReportData:
         title=directory.settings.run.name,
         facts=_facts(directory),
         evaluations=tuple(evaluation_of(row) for row in rows if row["kind"] == "evaluation"),
+        changes=part_changes(directory),
         rollouts=tuple(_rollout(row, pool, specs) for row in rows if row["kind"] == "rollout"),
         environments=entries,
         featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
@@ -84,6 +94,35 @@ def evaluation_of(row: Row) -> Evaluation:
                 value=rate, low=part["low"], high=part["high"], count=part["plays"], missing=part.get("missing", 0)
             )
     return Evaluation(rollout=row["rollout"], parts=parts)
+
+
+def part_changes(directory: RunDirectory) -> tuple[PartChange, ...]:
+    """Every held-out part, first evaluation against last on the same plays; nothing before there are two."""
+    rollouts = [row["rollout"] for row in directory.metrics.rows() if row["kind"] == "evaluation"]
+    if len(rollouts) < 2:
+        return ()
+    first, last = directory.read_evaluation(rollouts[0]), directory.read_evaluation(rollouts[-1])
+    return tuple(_part_change(name, first.parts[name], last.parts[name]) for name in last.parts if name in first.parts)
+
+
+def _part_change(name: str, before: PartSummary, after: PartSummary) -> PartChange:
+    """Plays are told by `environment:seed`, so that environments are the clusters of the interval."""
+    keys = sorted(set(before.wins) | set(after.wins))
+    interval = paired_difference(
+        [before.wins.get(key) for key in keys],
+        [after.wins.get(key) for key in keys],
+        rng=random.Random(0),
+        clusters=[key.partition(":")[0] for key in keys],
+    )
+    difference = None
+    if interval is not None:
+        difference = Estimate(
+            value=interval.estimate, low=interval.low, high=interval.high, count=interval.n, missing=interval.missing
+        )
+    skills = [
+        (skill, before.by_skill[skill], rate) for skill, rate in after.by_skill.items() if skill in before.by_skill
+    ]
+    return PartChange(name=name, difference=difference, skills=tuple(skills))
 
 
 def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> RolloutRow:

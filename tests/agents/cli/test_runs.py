@@ -18,6 +18,8 @@ from spade_agents.selfplay import RunResult
 from tests.agents.selfplay.scripted import run as scripted_run
 from tests.agents.selfplay.scripted import settings
 
+CHANGE = Estimate(value=0.2, low=0.12, high=0.28, count=398)
+
 
 def evaluation(rollout: int, value: float, *, missing: int = 0) -> Evaluation:
     part = Estimate(value=value, low=value - 0.05, high=value + 0.05, count=400, missing=missing)
@@ -33,16 +35,19 @@ def test_a_free_folder_is_the_first_that_does_not_exist(tmp_path: Path, monkeypa
 
 
 def test_solve_rates_are_told_before_and_after_with_intervals():
-    lines = held_out_lines([evaluation(0, 0.4), evaluation(8, 0.6, missing=2)])
-    assert lines[1] == "  known families: 0.400 [0.350, 0.450] -> 0.600 [0.550, 0.650]  +0.200, 400 plays, 2 missing"
+    lines = held_out_lines([evaluation(0, 0.4), evaluation(8, 0.6, missing=2)], {"known families": CHANGE})
+    assert lines[1].split("  ")[1:] == [
+        "known families: 0.400 [0.350, 0.450] -> 0.600 [0.550, 0.650]",
+        "+0.200 [+0.120, +0.280], 400 plays, 2 missing",
+    ]
 
 
 def test_a_single_evaluation_is_told_without_a_change():
-    assert held_out_lines([evaluation(0, 0.4)])[1] == "  known families: 0.400 [0.350, 0.450], 400 plays"
+    assert held_out_lines([evaluation(0, 0.4)], {})[1] == "  known families: 0.400 [0.350, 0.450], 400 plays"
 
 
 def test_a_run_without_evaluation_tells_no_rate():
-    assert held_out_lines([]) == []
+    assert held_out_lines([], {}) == []
 
 
 async def improving(policy, *, step: int, seed: int) -> EvalSummary:

@@ -9,6 +9,7 @@ from spade_agents.report import (
     Featured,
     GateLine,
     Line,
+    PartChange,
     Play,
     ReportData,
     RolloutRow,
@@ -101,6 +102,13 @@ def example() -> ReportData:
                 },
             )
             for i, (a, b) in enumerate(zip(known, unseen, strict=True))
+        ),
+        changes=(
+            PartChange(
+                name="known families",
+                difference=Estimate(value=0.21, low=0.13, high=0.29, count=400),
+                skills=(("state modification", 0.45, 0.68), (f"data retrieval {HOSTILE}", 0.4, 0.39)),
+            ),
         ),
         rollouts=tuple(row(rollout) for rollout in range(25)),
         environments=entries,

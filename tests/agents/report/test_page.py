@@ -72,7 +72,7 @@ def test_hostile_text_shows_as_text_and_closes_nothing(page: str, elements: Elem
 
 def test_the_headline_tells_before_after_change_and_intervals(page: str):
     assert "0.41 → 0.62" in page
-    assert "+0.21" in page
+    assert "+0.21 (+0.13 to +0.29)" in page
     assert "95 % 0.36–0.46 → 95 % 0.57–0.67 · 400 plays" in page
     assert "400 plays, 2 missing" in page
 

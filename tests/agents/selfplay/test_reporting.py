@@ -14,7 +14,9 @@ from tests.agents.selfplay.scripted import Behaviour, run, settings
 
 async def improving(policy, *, step, seed):
     rate = 0.25 + 0.125 * step
-    part = PartSummary(plays=40, missing=1, win_rate=rate, low=rate - 0.1, high=rate + 0.1)
+    wins = {"a:1": 0.0, "a:2": float(step > 2), "b:1": 1.0, "b:2": float(step > 1), "c:1": 0.0}
+    skills = {"data retrieval": rate}
+    part = PartSummary(plays=40, missing=1, win_rate=rate, low=rate - 0.1, high=rate + 0.1, by_skill=skills, wins=wins)
     return EvalSummary(step=step, parts={"known": part})
 
 
@@ -24,6 +26,10 @@ async def test_a_scripted_run_has_every_figure_of_its_report(tmp_path):
     assert [evaluation.rollout for evaluation in data.evaluations] == [0, 2, 4]
     known = data.evaluations[-1].parts["known"]
     assert (known.value, known.count, known.missing) == (0.75, 40, 1)
+    (change,) = data.changes
+    assert change.skills == (("data retrieval", 0.25, 0.75),)
+    assert change.difference is not None
+    assert (change.difference.value, change.difference.count) == (0.4, 5)
     assert [row.rollout for row in data.rollouts] == [0, 1, 2, 3]
     designed = data.rollouts[0]
     assert designed.certified is not None
