@@ -41,7 +41,7 @@ class Child:
         self._unsent = b""
         self._waiting: asyncio.Future[bytes | None] | None = None
         self._cpu_mark = self._cpu_limit = 0.0
-        self._started = self._wall_spent = 0.0
+        self._started = self._stalled = self._wall_spent = 0.0
         self._wall_limit = _START_WALL
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.setblocking(False)
@@ -93,7 +93,13 @@ class Child:
         """The limit that has been passed, if one has."""
         pid = self._process.pid
         passed = None if pid is None else self._due_by_cpu(cpu_seconds(pid))
-        return passed or (None if self._waiting is None else self._due_by_wall(now - self._started))
+        if passed is not None or self._waiting is None or self._waiting.done():
+            return passed
+        return self._due_by_wall(self._wall_since_start(now))
+
+    def _wall_since_start(self, now: float) -> float:
+        """Seconds since the request, less those in which the host could not have read an answer."""
+        return now - self._started - (self._watch.stalled - self._stalled)
 
     def _due_by_cpu(self, cpu: float) -> tuple[FaultKind, str] | None:
         if cpu > self._limits.episode_cpu:
@@ -132,7 +138,7 @@ class Child:
         if self._waiting is not None:
             raise RuntimeError("an episode takes one request at a time")
         self._waiting = self._loop.create_future()
-        self._started = time.monotonic()
+        self._started, self._stalled = time.monotonic(), self._watch.stalled
         if self._open:
             self._watch.work(self)
             if frame:
@@ -157,7 +163,7 @@ class Child:
 
     def _settle(self) -> None:
         """Book what the answer has cost; CPU spent since counts towards the next request."""
-        self._wall_spent += time.monotonic() - self._started
+        self._wall_spent += self._wall_since_start(time.monotonic())
         pid = self._process.pid
         if pid is None:
             return

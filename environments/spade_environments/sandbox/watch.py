@@ -57,7 +57,10 @@ class Watch:
     """Two timers for all children together, so that a step costs no timer of its own."""
 
     def __init__(self, limits: Limits) -> None:
+        self.stalled = 0.0
+        """Seconds in which the event loop itself stood still, since the start; no child answers for them."""
         self._loop = asyncio.get_running_loop()
+        self._due = 0.0
         self._limits = limits
         self._live: set[Watched] = set()
         self._busy: set[Watched] = set()
@@ -77,7 +80,7 @@ class Watch:
         """`child` has a request to answer."""
         self._busy.add(child)
         if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+            self._schedule()
 
     def rest(self, child: Watched) -> None:
         """`child` has answered."""
@@ -88,8 +91,17 @@ class Watch:
             if timer is not None:
                 timer.cancel()
 
+    def _schedule(self) -> None:
+        self._due = self._loop.time() + _SWEEP
+        self._sweeping = self._loop.call_at(self._due, self._sweep)
+
     def _sweep(self) -> None:
-        self._sweeping = self._loop.call_later(_SWEEP, self._sweep) if self._busy else None
+        late = self._loop.time() - self._due
+        if late > _SWEEP:
+            self.stalled += late
+        self._sweeping = None
+        if self._busy:
+            self._schedule()
         self._stop_due(self._busy)
 
     def _weigh(self) -> None:

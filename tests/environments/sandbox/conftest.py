@@ -96,14 +96,15 @@ def desk() -> EnvironmentSpec:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with open_sandbox() as opened:
+    """The limits of every day, but for a wall limit that a crowded machine does not reach."""
+    async with open_sandbox(LocalSandboxSettings(limits=Limits(wall_floor=120.0, episode_wall=600.0))) as opened:
         yield opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tight_sandbox() -> AsyncIterator[Sandbox]:
     """The same with small limits on CPU and memory, so that a test reaches them soon."""
-    limits = Limits(step_cpu=0.15, load_cpu=0.2, episode_cpu=0.6, wall_floor=60.0, memory=64 * 2**20)
+    limits = Limits(step_cpu=0.15, load_cpu=0.2, episode_cpu=0.6, wall_floor=120.0, memory=64 * 2**20)
     async with open_sandbox(LocalSandboxSettings(limits=limits)) as opened:
         yield opened
 

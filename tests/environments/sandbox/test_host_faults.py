@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spade_environments import HostFault, ToolCall
-from spade_environments.sandbox import open_sandbox
+from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 ACT = ToolCall(name="act", arguments={"action": "x"})
 
@@ -48,6 +48,29 @@ async def test_a_killed_zygote_is_a_host_fault_and_a_fresh_one_is_started(make_s
 
 async def test_a_killed_supervisor_is_a_host_fault_and_a_fresh_one_is_started(make_spec, make_text_env):
     assert await lost_and_found(make_spec(make_text_env()), lambda supervisor: supervisor) == ("host_fault", "ok")
+
+
+async def test_a_child_that_is_not_let_run_is_a_host_fault(make_spec, make_text_env):
+    settings = LocalSandboxSettings(limits=Limits(wall_factor=0.0, wall_floor=1.0))
+    async with open_sandbox(settings) as sandbox, await sandbox.open(make_spec(make_text_env())) as env:
+        await env.reset(0)
+        child = only(children_of(only(children_of(only(children_of(os.getpid()))))))
+        os.kill(child, signal.SIGSTOP)
+        with pytest.raises(HostFault, match="on a busy machine"):
+            await env.step(ACT)
+
+
+async def test_a_host_that_stands_still_blames_no_child(make_spec, make_text_env):
+    settings = LocalSandboxSettings(limits=Limits(wall_factor=0.0, wall_floor=1.0, episode_wall=1.5))
+    async with open_sandbox(settings) as sandbox, await sandbox.open(make_spec(make_text_env())) as env:
+        await env.reset(0)
+        for _ in range(2):
+            step = asyncio.create_task(env.step(ACT))
+            await asyncio.sleep(0)
+            until = time.monotonic() + 1.2
+            while time.monotonic() < until:  # the event loop gets no turn
+                pass
+            assert (await step).observation.text == "ok"
 
 
 async def test_a_request_cut_short_ends_its_child(make_spec, make_text_env):

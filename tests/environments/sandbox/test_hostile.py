@@ -3,6 +3,7 @@
 import pytest
 
 from spade_environments import EnvironmentFault, FaultKind, ToolCall
+from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ACT = ToolCall(name="act", arguments={"action": "x"})
@@ -44,6 +45,21 @@ LIMITS = {
 async def test_a_limit_is_kept_from_outside(name, tight_sandbox, make_spec, make_text_env):
     parts, kind, phase = LIMITS[name]
     assert await fault_of(tight_sandbox, make_spec(make_text_env(**parts))) == (kind, phase)
+
+
+async def test_the_heaviest_episode_ends_when_all_together_pass_the_machines_share(make_spec, make_text_env):
+    settings = LocalSandboxSettings(limits=Limits(total_memory=80 * 2**20))
+    fill = "self.kept = bytearray(seed << 20)\nfor place in range(0, seed << 20, 4096): self.kept[place] = 1"
+    body = make_text_env(reset=f"{fill}\nreturn 'go', {{}}")
+    async with open_sandbox(settings) as sandbox:
+        light, heavy = await sandbox.open(make_spec(body)), await sandbox.open(make_spec(body))
+        await light.reset(20)
+        await heavy.reset(70)
+        with pytest.raises(EnvironmentFault, match="all episodes together") as caught:
+            while True:
+                await heavy.step(ACT)
+        assert caught.value.kind is FaultKind.MEMORY
+        assert (await light.step(ACT)).observation.text == "ok"
 
 
 @pytest.mark.parametrize(("part", "phase"), [("top", "load"), ("reset", "reset"), ("step", "step")])
@@ -200,8 +216,6 @@ PEEKS = {
 
 
 async def test_a_child_holds_no_secret_and_no_host_module(monkeypatch, make_spec, make_text_env):
-    from spade_environments.sandbox import open_sandbox
-
     monkeypatch.setenv("HF_TOKEN", "CANARY")
     seen = {}
     async with open_sandbox() as sandbox:
