@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
-
 from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
 from .findings import Rejection, shown
@@ -113,6 +111,8 @@ def _malformed(tool: ToolSpec) -> list[Action]:
 
 def _misfit(schema: Mapping[str, Any]) -> Any:
     """A value that the schema refuses; `None` where it takes all of those tried."""
+    import jsonschema  # slow to import, and most commands never come here
+
     validator = jsonschema.Draft202012Validator(dict(schema))
     tried: tuple[Any, ...] = (7, '{"a": 1}', [[]], {"a": [1]})
     return next((value for value in tried if not validator.is_valid(value)), None)
