@@ -64,7 +64,7 @@ _PROT_EXEC = 4
 _F_GETFD, _F_GETFL = 1, 3
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _NUMBER, _ARCH = 0, 4
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -120,7 +120,10 @@ _Line = tuple[int, int, int, int]
 
 
 def _program(column: int, architecture: int) -> list[_Line]:
-    """Architecture, x32, then one comparison after another; what no line names is refused with EPERM."""
+    """Architecture, x32, then a search tree over the numbers; what no table names is refused with EPERM.
+
+    A tree, because the kernel runs the program once for every call there is while it installs it.
+    """
     lines: list[_Line] = [
         (_LOAD, 0, 0, _ARCH),
         (_EQUAL, 1, 0, architecture),
@@ -129,38 +132,57 @@ def _program(column: int, architecture: int) -> list[_Line]:
     ]
     if architecture == _ARCHITECTURES["x86_64"][1]:
         lines += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
-    lines += _each(_ALLOWED, column, _ALLOW)
-    lines += _special(column)
-    for number, table in _REFUSED.items():
-        lines += _each(table, column, _ERRNO | number)
-    lines += _each(_DANGEROUS, column, _KILL)
-    return [*lines, (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    return lines + _tree(_ranges(_verdicts(column)))
 
 
-def _each(table: _Table, column: int, action: int) -> list[_Line]:
-    """Compare with every number of `table`; on a match jump to the action behind the last comparison."""
-    numbers = [number for pair in table.values() if (number := pair[column]) is not None]
-    last = len(numbers) - 1
-    # A match jumps over the comparisons that are left; the last one, failing, over the action.
-    tests: list[_Line] = [(_EQUAL, last - place, int(place == last), number) for place, number in enumerate(numbers)]
-    return [*tests, (_RETURN, 0, 0, action)]
+_Verdict = tuple[_Line, ...]
+_DENIED: _Verdict = ((_RETURN, 0, 0, _ERRNO | errno.EPERM),)
 
 
-def _special(column: int) -> list[_Line]:
-    """Calls that depend on an argument: no executable memory, no flag set, no other process's limits."""
-    denied = _ERRNO | errno.EPERM
-    lines: list[_Line] = []
-    for name in ("mmap", "mprotect"):
-        lines += _when(_SPECIAL[name][column], 2, (_ANY_BIT, 0, 1, _PROT_EXEC), denied, _ALLOW)
-    lines += _when(_SPECIAL["fcntl"][column], 1, (_EQUAL, 0, 1, _F_GETFD), _ALLOW, None)
-    lines += _when(_SPECIAL["fcntl"][column], 1, (_EQUAL, 0, 1, _F_GETFL), _ALLOW, denied)
-    lines += _when(_SPECIAL["prlimit64"][column], 0, (_EQUAL, 0, 1, 0), denied, _KILL)
-    return lines
+def _verdicts(column: int) -> dict[int, _Verdict]:
+    """What to do with each number that a table names: the lines that end in a return."""
+    found: dict[int, _Verdict] = {}
+    groups = [(_ALLOWED, _ALLOW), (_DANGEROUS, _KILL)]
+    groups += [(table, _ERRNO | number) for number, table in _REFUSED.items()]
+    for table, action in groups:
+        found |= {number: ((_RETURN, 0, 0, action),) for pair in table.values() if (number := pair[column]) is not None}
+    for name, verdict in _BY_ARGUMENT.items():
+        number = _SPECIAL[name][column]
+        assert number is not None
+        found[number] = verdict
+    return found
 
 
-def _when(number: int | None, argument: int, test: _Line, then: int, otherwise: int | None) -> list[_Line]:
-    """For call `number`, test the low word of an argument; without `otherwise` the lines that follow decide."""
-    assert number is not None
-    body: list[_Line] = [(_LOAD, 0, 0, 16 + 8 * argument), test, (_RETURN, 0, 0, then)]
-    body += [(_RETURN, 0, 0, otherwise)] if otherwise is not None else [(_LOAD, 0, 0, _NUMBER)]
-    return [(_EQUAL, 0, len(body), number), *body]
+def _ranges(verdicts: dict[int, _Verdict]) -> list[tuple[int, _Verdict]]:
+    """Where each run of numbers with one verdict starts, from 0 up."""
+    starts: list[tuple[int, _Verdict]] = [(0, _DENIED)]
+    for number in sorted({*verdicts, *(number + 1 for number in verdicts)}):
+        verdict = verdicts.get(number, _DENIED)
+        if verdict != starts[-1][1]:
+            starts.append((number, verdict))
+    return starts
+
+
+def _tree(ranges: list[tuple[int, _Verdict]]) -> list[_Line]:
+    """The number is known to lie in `ranges`: halve them until one is left."""
+    if len(ranges) == 1:
+        return list(ranges[0][1])
+    middle = len(ranges) // 2
+    low, high = _tree(ranges[:middle]), _tree(ranges[middle:])
+    # A conditional jump reaches 255 lines, a plain one any number of them.
+    return [(_AT_LEAST, 0, 1, ranges[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
+
+
+def _argument(place: int) -> _Line:
+    """Load the low word of an argument."""
+    return (_LOAD, 0, 0, 16 + 8 * place)
+
+
+_NO_EXECUTION: _Verdict = (_argument(2), (_ANY_BIT, 0, 1, _PROT_EXEC), *_DENIED, (_RETURN, 0, 0, _ALLOW))
+_BY_ARGUMENT: dict[str, _Verdict] = {
+    "mmap": _NO_EXECUTION,
+    "mprotect": _NO_EXECUTION,
+    "fcntl": (_argument(1), (_EQUAL, 1, 0, _F_GETFD), (_EQUAL, 0, 1, _F_GETFL), (_RETURN, 0, 0, _ALLOW), *_DENIED),
+    "prlimit64": (_argument(0), (_EQUAL, 0, 1, 0), *_DENIED, (_RETURN, 0, 0, _KILL)),
+}
+# No executable memory, no flag set, no other process's limits.

@@ -30,9 +30,11 @@ def main(control: int, options: str) -> None:
     )
     with socket.socket(fileno=control) as channel:
         zygote = Zygote(channel, policy)
+        resident = lockdown.own_resident()
+        lockdown.seal_zygote(policy)
         gc.collect()
         gc.freeze()
-        channel.send(json.dumps({"event": "ready", "resident": lockdown.own_resident()}).encode())
+        channel.send(json.dumps({"event": "ready", "resident": resident}).encode())
         zygote.run()
 
 
