@@ -103,9 +103,7 @@ def _nano() -> Path:
 
 def _finished(checkpoint: Path) -> Path:
     if not (checkpoint / "STABLE").exists():
-        raise CheckpointError(
-            f"{checkpoint} has no STABLE marker: it was not finished; use an earlier step-N"
-        )
+        raise CheckpointError(f"{checkpoint} has no STABLE marker: it was not finished; use an earlier step-N")
     return checkpoint / "model"
 
 

@@ -36,7 +36,7 @@ class SamplerLimits:
 
     rows: int = 64
     live_bytes: int = 2 * 1024**3
-    prefix_bytes: int = 1024**3
+    prefix_bytes: int = 512 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

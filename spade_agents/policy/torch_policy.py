@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -48,7 +48,6 @@ class TorchPolicy:
         renderer: of the tokenizer that the model was trained with.
         name: shown in `info`.
         limits: rows and memory of the sampler.
-        weight_version: of the weights given.
     """
 
     def __init__(
@@ -58,16 +57,15 @@ class TorchPolicy:
         *,
         name: str = "torch",
         limits: SamplerLimits | None = None,
-        weight_version: int = 0,
     ) -> None:
-        self.info = PolicyInfo(
-            name=name, context_length=model.shape.context_length, has_tokens=True, weight_version=weight_version
-        )
+        self.info = PolicyInfo(name=name, context_length=model.shape.context_length, has_tokens=True)
         self.renderer = renderer
         self.sampler = Sampler(model, limits)
         self._inbox: list[_Ticket] = []
         self._lock = threading.Lock()
         self._is_working = False
+        self._unanswered: set[Future[Sampled]] = set()
+        self._shift: Future[None] | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="torch-policy")
 
     @classmethod
@@ -81,6 +79,8 @@ class TorchPolicy:
     ) -> Self:
         """A policy from a Hugging Face Llama folder; `spade.json` in it may name the template's family and style.
 
+        Its weights are version 0, whatever step of whatever run wrote them.
+
         Raises:
             CheckpointError: a missing or unreadable file, another architecture or template family.
         """
@@ -89,11 +89,12 @@ class TorchPolicy:
         family = about.get("template_family", HermesRenderer.family)
         if family != HermesRenderer.family:
             raise CheckpointError(f"{folder} uses the template family {family!r}; known: {HermesRenderer.family}")
-        chosen: RenderStyle = style or about.get("style", "full")
+        chosen = style or about.get("style", "full")
+        if chosen not in get_args(RenderStyle):
+            raise CheckpointError(f"{folder} uses the style {chosen!r}; known: {', '.join(get_args(RenderStyle))}")
         model = Llama(LlamaShape.from_config(config), read_state(folder), dtype=dtype)
         renderer = HermesRenderer(load_tokenizer(folder), style=chosen)
-        version = int(about.get("step", 0))
-        return cls(model, renderer, name=folder.name, limits=limits, weight_version=version)
+        return cls(model, renderer, name=str(about.get("name", folder.name)), limits=limits)
 
     @classmethod
     def from_model(
@@ -144,11 +145,13 @@ class TorchPolicy:
             PolicyError: completions are in flight.
             CheckpointError: a tensor is missing or misshapen; the old weights stay.
         """
-        with self._lock:
-            if self._is_working or self._inbox:
-                raise PolicyError("weights were loaded while completions are in flight; wait for them first")
-            self.sampler.load(state)
-            self.info = replace(self.info, weight_version=version)
+        if self._unanswered:
+            raise PolicyError("weights were loaded while completions are in flight; wait for them first")
+        if self._shift is not None:
+            # All are answered, but the worker may still be dropping cancelled rows.
+            self._shift.result()
+        self.sampler.load(state)
+        self.info = replace(self.info, weight_version=version)
 
     def score(self, token_ids: Sequence[int], *, temperature: float = 1.0) -> list[float]:
         """Log-probability of each token but the first, given those before it, by the sampling weights.
@@ -180,11 +183,13 @@ class TorchPolicy:
 
     def _submit(self, request: SampleRequest, deadline: float | None) -> Future[Sampled]:
         ticket = _Ticket(request=request, deadline=deadline, future=Future())
+        self._unanswered.add(ticket.future)
+        ticket.future.add_done_callback(self._unanswered.discard)
         with self._lock:
             self._inbox.append(ticket)
             if not self._is_working:
                 self._is_working = True
-                self._worker.submit(self._work)
+                self._shift = self._worker.submit(self._work)
         return ticket.future
 
     def _work(self) -> None:

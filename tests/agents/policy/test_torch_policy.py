@@ -110,6 +110,19 @@ async def test_weights_are_not_swapped_under_a_completion(policy):
     assert (await task).weight_version == 0
 
 
+async def test_weights_may_be_swapped_right_after_a_completion_or_a_cancelled_one(policy):
+    for version in range(1, 6):
+        await policy.complete(OPENING, SAMPLING, seed=version)
+        policy.load_weights(model(seed=version).state_dict(), version=version)
+        task = asyncio.create_task(policy.complete(OPENING, Sampling(max_tokens=300), seed=0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        policy.load_weights(model(seed=version).state_dict(), version=version)
+    assert policy.info.weight_version == 5
+
+
 async def test_diverged_weights_are_an_error_and_not_a_silent_token(policy):
     state = {name: tensor.clone() for name, tensor in model().state_dict().items()}
     state["model.norm.weight"][0] = torch.nan
@@ -125,10 +138,20 @@ async def test_a_folder_gives_the_same_policy(policy, tmp_path):
     tokenizer().inner.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "spade.json").write_text(json.dumps({"template_family": "hermes", "style": "compact", "step": 3}))
     loaded = TorchPolicy.from_folder(tmp_path)
-    assert (loaded.style, loaded.info.weight_version) == ("compact", 3)
+    assert (loaded.style, loaded.info.weight_version) == ("compact", 0)
     one, two = [await p.complete(OPENING, SAMPLING, seed=0) for p in (policy, loaded)]
     assert (one.prompt_ids, one.token_ids) == (two.prompt_ids, two.token_ids)
     loaded.close()
+
+
+async def test_bf16_samples_near_the_fp32_distribution():
+    policy = TorchPolicy.from_model(model(), tokenizer(), dtype=torch.bfloat16)
+    completion = await policy.complete(OPENING, SAMPLING, seed=0)
+    exact = TorchPolicy.from_model(model(), tokenizer())
+    scores = exact.score((*completion.prompt_ids, *completion.token_ids))[-len(completion.token_ids) :]
+    assert max(abs(a - b) for a, b in zip(scores, completion.logprobs, strict=True)) < 0.5
+    policy.close()
+    exact.close()
 
 
 def test_a_folder_that_is_no_model_says_what_is_missing(tmp_path):
@@ -137,8 +160,12 @@ def test_a_folder_that_is_no_model_says_what_is_missing(tmp_path):
     model().save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
         TorchPolicy.from_folder(tmp_path)
+    tokenizer().inner.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "spade.json").write_text('{"template_family": "other"}')
     with pytest.raises(CheckpointError, match="other"):
+        TorchPolicy.from_folder(tmp_path)
+    (tmp_path / "spade.json").write_text('{"style": "wordy"}')
+    with pytest.raises(CheckpointError, match="wordy"):
         TorchPolicy.from_folder(tmp_path)
     (tmp_path / "spade.json").unlink()
     (tmp_path / "model.safetensors").write_bytes(b"junk")
