@@ -15,7 +15,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from spade_environments import EnvironmentSpec, Skill, ToolCall
-from spade_environments.sandbox import InlineSandboxSettings, Sandbox, SandboxSettings, open_sandbox
+from spade_environments.sandbox import (
+    InlineSandboxSettings,
+    LocalSandboxSettings,
+    Sandbox,
+    SandboxSettings,
+    open_sandbox,
+)
 from spade_environments.wire import encode
 
 SOURCE = '''
@@ -120,7 +126,11 @@ async def seconds(work: Callable[[], Awaitable[Any]]) -> float:
 async def measure(quick: bool) -> dict[str, Any]:
     scale = 1 if quick else 5
     figures: dict[str, Any] = {}
-    backends: list[tuple[str, SandboxSettings | None]] = [("inline", InlineSandboxSettings()), ("local", None)]
+    backends: list[tuple[str, SandboxSettings]] = [
+        ("inline", InlineSandboxSettings()),
+        ("fork_only", LocalSandboxSettings(layers=())),
+        ("local", LocalSandboxSettings()),
+    ]
     for name, settings in backends:
         start = time.perf_counter()
         async with open_sandbox(settings) as sandbox:
@@ -133,6 +143,7 @@ async def measure(quick: bool) -> dict[str, Any]:
             figures[f"{name}_step_us_p99"] = statistics.quantiles(times, n=100)[98]
             if name == "local":
                 figures |= await crowd(sandbox, 100 if quick else 400, 20 * scale)
+    figures["layers_ratio"] = figures["local_episodes_a_second"] / figures["fork_only_episodes_a_second"]
     return figures
 
 
