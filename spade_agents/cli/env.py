@@ -153,13 +153,21 @@ def _one_line(text: str) -> str:
     return json.dumps(json.loads(text), ensure_ascii=False)
 
 
+_COLOURS = {"certified": "green", "passed": "green", "rejected": "red", "failed": "red", "not_run": "bright_black"}
+
+
 def _verdict(label: str, certificate: Certificate) -> str:
-    lines = [f"{certificate.verdict.value:<10} {label}"]
+    lines = [f"{_coloured(certificate.verdict.value)} {label}"]
     for gate in certificate.gates:
-        lines.append(f"  {gate.status.value:<10} {gate.gate.value:<12} {gate.evidence}".rstrip())
+        lines.append(f"  {_coloured(gate.status.value)} {gate.gate.value:<12} {gate.evidence}".rstrip())
         if gate.repair:
             lines.append(f"  to do: {gate.repair}")
     return "\n".join(lines)
+
+
+def _coloured(word: str) -> str:
+    """A verdict or status in its colour; `typer.echo` drops colours where the output is no terminal."""
+    return typer.style(f"{word:<10}", fg=_COLOURS.get(word, "yellow"))
 
 
 def _summary(spec: EnvironmentSpec) -> dict[str, Any]:
