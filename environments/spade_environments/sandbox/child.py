@@ -127,7 +127,7 @@ class Child:
     async def aclose(self) -> None:
         """Kill the child and wait until it is reaped."""
         if self._fault is None:
-            self._fault = EnvironmentFault(FaultKind.EXIT, "close", "the episode was closed")
+            self._fault = HostFault(FaultKind.HOST_FAULT, "close", "the episode was closed")
         self._hang_up()
         await self._reaped()
 

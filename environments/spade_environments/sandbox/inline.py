@@ -6,7 +6,7 @@ import json
 from typing import Any, TypeVar
 
 from spade_environments.env import EpisodeEnv
-from spade_environments.faults import EnvironmentFault, FaultKind, SandboxFault
+from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.episode import Episode
 from spade_environments.inside.worker import answer_error
 from spade_environments.sandbox.settings import InlineSandboxSettings
@@ -93,7 +93,7 @@ class _InlineBackend:
     async def aclose(self) -> None:
         self._episode = None
         if self._fault is None:
-            self._fault = EnvironmentFault(FaultKind.EXIT, "close", "the episode was closed")
+            self._fault = HostFault(FaultKind.HOST_FAULT, "close", "the episode was closed")
 
     def _failed(self, kind: FaultKind, detail: str) -> SandboxFault:
         self._fault = EnvironmentFault(kind, self._phase, detail)

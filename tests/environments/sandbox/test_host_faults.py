@@ -73,6 +73,17 @@ async def test_a_host_that_stands_still_blames_no_child(make_spec, make_text_env
             assert (await step).observation.text == "ok"
 
 
+async def test_closing_an_episode_in_the_middle_of_a_step_is_not_the_environments_fault(make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
+    async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
+        await env.reset(0)
+        step = asyncio.create_task(env.step(ACT))
+        await asyncio.sleep(0)
+        await env.aclose()
+        with pytest.raises(HostFault, match="closed"):
+            await step
+
+
 async def test_a_request_cut_short_ends_its_child(make_spec, make_text_env):
     spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
     async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
