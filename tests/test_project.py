@@ -116,11 +116,11 @@ def test_the_wheel_holds_the_four_packages_and_nothing_beside_them(wheel: zipfil
     assert {top for top in tops if not top.endswith(".dist-info")} == set(ROOMS)
 
 
-def test_the_wheel_holds_every_source_file(wheel: zipfile.ZipFile):
+def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile):
     names = set(wheel.namelist())
     for package, folder in ROOMS.items():
-        files = {f"{package}/{path.relative_to(folder)}" for path in folder.rglob("*.py") if path.is_file()}
-        assert files - names == set()
+        paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        assert {f"{package}/{path.relative_to(folder)}" for path in paths} - names == set()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,7 @@ def test_the_wheel_holds_every_source_file(wheel: zipfile.ZipFile):
         "spade_environments/py.typed",
         "spade_agents/report/templates/report.html",
         "spade_agents/report/templates/style.css",
+        "spade_agents/designer/data/corpus.jsonl",
         "spade_agents/cli/scaffolds/text.py.txt",
         "spade_agents/cli/scaffolds/tool.py.txt",
         "spade_environments/catalogue/ticket_desk.spec.json",
