@@ -1,1 +1,1 @@
-"""."""
+"""Evaluation: held-out environments, the same plays for every policy."""

@@ -1,1 +1,1 @@
-"""."""
+"""The role of the agent: what stands before its first completion."""
