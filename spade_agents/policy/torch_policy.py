@@ -48,6 +48,7 @@ class TorchPolicy:
         renderer: of the tokenizer that the model was trained with.
         name: shown in `info`.
         limits: rows and memory of the sampler.
+        one_call: whether a message ends with its first call; without it, it ends with the template's stop token only.
     """
 
     def __init__(
@@ -57,9 +58,14 @@ class TorchPolicy:
         *,
         name: str = "torch",
         limits: SamplerLimits | None = None,
+        one_call: bool = False,
     ) -> None:
+        if one_call and renderer.call_end_id is None:
+            raise PolicyError("the tokenizer spells </tool_call>, so a message cannot end with it; use one_call=False")
         self.info = PolicyInfo(name=name, context_length=model.shape.context_length, has_tokens=True)
         self.renderer = renderer
+        ends = (renderer.end_id, renderer.call_end_id if one_call else None)
+        self._stop = frozenset(token for token in ends if token is not None)
         self.sampler = Sampler(model, limits)
         self._inbox: list[_Ticket] = []
         self._lock = threading.Lock()
@@ -106,10 +112,11 @@ class TorchPolicy:
         name: str = "torch",
         dtype: torch.dtype = torch.float32,
         limits: SamplerLimits | None = None,
+        one_call: bool = False,
     ) -> Self:
         """A policy that copies the weights of a transformers LlamaForCausalLM."""
         llama = Llama(LlamaShape.from_config(model.config.to_dict()), model.state_dict(), dtype=dtype)
-        return cls(llama, HermesRenderer(tokenizer, style=style), name=name, limits=limits)
+        return cls(llama, HermesRenderer(tokenizer, style=style), name=name, limits=limits, one_call=one_call)
 
     @property
     def style(self) -> RenderStyle:
@@ -131,7 +138,7 @@ class TorchPolicy:
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
-            stop=frozenset([self.renderer.end_id]),
+            stop=self._stop,
             keep=bool(conversation.tools),
         )
         version = self.info.weight_version

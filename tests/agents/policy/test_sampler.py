@@ -87,6 +87,15 @@ def test_a_row_s_tokens_do_not_depend_on_the_rows_beside_it(model):
         assert one.token_ids == two.token_ids == three.token_ids == four.token_ids
 
 
+def test_an_arena_that_has_to_grow_or_to_wait_gives_the_same_tokens(model):
+    asked = requests()
+    expected = [sampled.token_ids for sampled in sampling(model).run(asked)]
+    row = 256 * 2 * model.config.num_hidden_layers * model.config.num_key_value_heads * model.config.head_dim * 4
+    for live_bytes in (1, 3 * row, 7 * row):
+        grown = sampling(model, live_bytes=live_bytes).run(asked)
+        assert [sampled.token_ids for sampled in grown] == expected
+
+
 def test_other_seeds_give_other_tokens_and_the_same_seed_the_same(model):
     one, two, again = (
         sampling(model).run([SampleRequest(prompt=(1, 2), max_tokens=30, seed=seed, temperature=2.0)])[0]

@@ -144,6 +144,26 @@ async def test_a_folder_gives_the_same_policy(policy, tmp_path):
     loaded.close()
 
 
+async def test_a_message_may_end_with_its_first_call_and_is_closed_by_what_follows():
+    # With a head of zeros all tokens are equally likely, the end of a call among them.
+    call_end = tokenizer().token_to_id("</tool_call>")
+    calling = model(tie_word_embeddings=False)
+    with torch.no_grad():
+        calling.lm_head.weight.zero_()
+    policy = TorchPolicy.from_model(calling, tokenizer(), one_call=True)
+    with pytest.raises(PolicyError, match="spells"):
+        TorchPolicy.from_model(model(), tokenizer(tags=False), one_call=True)
+    found = [await policy.complete(OPENING, Sampling(max_tokens=400), seed=seed) for seed in range(12)]
+    ended = [completion for completion in found if completion.token_ids[-1] == call_end]
+    assert ended and all(completion.finish != "length" for completion in ended)
+    assert all(call_end not in completion.token_ids[:-1] for completion in found)
+    kept = ended[0].prompt_ids + ended[0].token_ids
+    said = Message(role="assistant", content=ended[0].text)
+    after = OPENING.then(said, tokens=kept).then(Message(role="tool", content="r"))
+    assert policy.renderer.render_prompt(after)[len(kept)] == policy.renderer.end_id
+    policy.close()
+
+
 async def test_bf16_samples_near_the_fp32_distribution():
     policy = TorchPolicy.from_model(model(), tokenizer(), dtype=torch.bfloat16)
     completion = await policy.complete(OPENING, SAMPLING, seed=0)
