@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from spade_agents.errors import ContextExhaustedError, InfrastructureError, PolicyError, UsageError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import PolicyInfo, Sampling
-from spade_agents.rendering import HermesRenderer, parse_text, written_text
+from spade_agents.rendering import HermesRenderer, RenderStyle, parse_text, written_text
 from spade_agents.trajectory import Completion, Usage
 from spade_environments import Action, ToolCall, ToolSpec
 
@@ -81,6 +81,11 @@ class ScriptedPolicy:
         lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         messages = [_read_line(line, where=f"{path}:{number}") for number, line in lines if line.strip()]
         return cls(_replaying(messages), name=f"scripted:{path.name}", renderer=renderer)
+
+    @property
+    def style(self) -> RenderStyle:
+        """Of the renderer; `full` without one."""
+        return self.renderer.style if self.renderer else "full"
 
     @property
     def needs_solution(self) -> bool:

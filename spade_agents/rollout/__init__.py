@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spade_agents.rollout.evaluation import EvalSummary, Evaluator, PartSummary
 from spade_agents.rollout.groups import GroupRequest, PlaySettings, play_group, play_groups
-from spade_agents.rollout.rollout import play
+from spade_agents.rollout.rollout import play, prompt_style
 
 __all__ = [
     "EvalSummary",
@@ -15,4 +15,5 @@ __all__ = [
     "play",
     "play_group",
     "play_groups",
+    "prompt_style",
 ]

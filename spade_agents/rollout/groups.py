@@ -36,14 +36,14 @@ class PlaySettings:
 
     Attributes:
         sampling: of every completion.
-        style: of the agent's prompts.
+        style: of the agent's prompts; without it, that of the policy's renderer.
         seconds: wall-clock limit of one play, teardown included, from the moment it starts.
         concurrency: plays alive at once, over all groups.
         retries: how often a play that met an infrastructure fault is played again.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
-    style: PromptStyle = "full"
+    style: PromptStyle | None = None
     seconds: float = 300.0
     concurrency: int = 64
     retries: int = 2

@@ -17,7 +17,7 @@ from spade_agents.trajectory import Completion, Outcome, Trajectory, Turn
 from spade_environments import Env, EnvironmentFault, HostFault, Observation, Reply, StepResult
 from spade_environments.validation import CallErrorKind
 
-__all__ = ["TEARDOWN_SECONDS", "play"]
+__all__ = ["TEARDOWN_SECONDS", "play", "prompt_style"]
 
 TEARDOWN_SECONDS = 5.0
 """What closing an environment gets at least, even after the deadline: its process must not be left behind."""
@@ -34,7 +34,7 @@ async def play(
     sampling: Sampling,
     seed: int,
     hint: str | None = None,
-    style: PromptStyle = "full",
+    style: PromptStyle | None = None,
     deadline: float | None = None,
     environment_id: str = "",
     draw: int = 0,
@@ -50,12 +50,14 @@ async def play(
         sampling: of every completion.
         seed: of the instance; each completion's seed is derived from it, the environment, the turn and `draw`.
         hint: stands once, with the first observation.
-        style: of the system prompt and of announced tools; the policy's renderer has the same.
+        style: of the system prompt and of announced tools; without it, that of the policy's renderer, or `full` for a
+            policy that has none.
         deadline: `time.monotonic()` by which the play must have ended, teardown included.
         environment_id: kept in the trajectory.
         draw: tells plays of the same instance apart.
     """
-    episode = _Episode(env=env, policy=policy, sampling=sampling, style=style, deadline=deadline)
+    chosen = style or prompt_style(policy)
+    episode = _Episode(env=env, policy=policy, sampling=sampling, style=chosen, deadline=deadline)
     seeds = (environment_id, seed, draw, hint is not None)
     try:
         async with asyncio.timeout(_left(deadline)):
@@ -84,6 +86,12 @@ async def play(
         counters=dict(episode.counters),
         info=dict(episode.last.info) if episode.last else {},
     )
+
+
+def prompt_style(policy: Policy) -> PromptStyle:
+    """The prompt style that a policy's renderer writes; `full` for a policy without a renderer."""
+    style: PromptStyle = getattr(policy, "style", "full")
+    return style
 
 
 @dataclass(slots=True, kw_only=True)

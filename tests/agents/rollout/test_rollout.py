@@ -217,6 +217,13 @@ async def test_unlocked_tools_are_announced_and_the_tool_block_stays_as_it_was()
     assert PULL.name not in [tool.name for tool in second.tools]
 
 
+@pytest.mark.parametrize(("renderer", "system"), [("compact", "act"), (None, "You act in")])
+async def test_prompts_are_in_the_style_of_the_policy_s_renderer(renderer, system):
+    policy = says("0", renderer=renderer and HermesRenderer(tokenizer(), style=renderer))
+    trajectory = await play(Counter(), policy, sampling=SAMPLING, seed=0)
+    assert trajectory.opening[0].content.startswith(system)
+
+
 async def test_completions_of_a_play_have_seeds_of_their_own():
     seeds = []
 
