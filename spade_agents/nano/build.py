@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
@@ -15,7 +16,8 @@ from tokenizers import Tokenizer
 
 from spade_agents.nano.demonstrate import demonstrate
 from spade_agents.nano.examples import Mixture, warm_program
-from spade_agents.nano.grammar.words import varying
+from spade_agents.nano.grammar.words import varying, whole_words
+from spade_agents.nano.measure import measure
 from spade_agents.nano.stream import open_stream
 from spade_agents.nano.tokenizer import save_tokenizer, train_tokenizer
 from spade_agents.nano.warmup import NanoShape, Progress, WarmupSettings, new_model, warm_up
@@ -24,8 +26,9 @@ from spade_agents.rendering.tools import tools_block
 
 __all__ = ["build", "build_tokenizer"]
 
-VOCABULARY = 1280
+VOCABULARY = 2048
 FRAGMENTS = 400
+MERGES = 250
 
 Say = Callable[[str], None]
 
@@ -39,6 +42,7 @@ def build(
     shape: NanoShape | None = None,
     mixture: Mixture | None = None,
     settings: WarmupSettings | None = None,
+    measured: bool = True,
     say: Say = print,
 ) -> None:
     """Write a Hugging Face folder with a warm-started nano.
@@ -48,7 +52,10 @@ def build(
         seed: of data, tokenizer and weights.
         minutes: of training; making the tokenizer takes half a minute more.
         steps: ends training earlier.
-        shape, mixture, settings: of model, data and training; by default those of the shipped model.
+        shape: of the model; this and the next two are by default those of the shipped one.
+        mixture: of the data.
+        settings: of training.
+        measured: whether the figures of `measure` are taken at the end and kept in `spade.json`.
         say: gets one line of progress at a time.
     """
     shape, mixture = shape or NanoShape(), mixture or Mixture()
@@ -81,6 +88,11 @@ def build(
     save_model(model, out, seed=seed, trained=trained)
     (out / "warmup_fingerprints.bin").write_bytes(b"".join(sorted(bytes.fromhex(mark[:12]) for mark in seen)))
     (out / "warmup_log.json").write_text(json.dumps(log), encoding="utf-8")
+    if measured:
+        say("measuring designs and plays")
+        figures = asyncio.run(measure(out))
+        save_model(model, out, seed=seed, trained=trained, figures=figures)
+        say(json.dumps(figures))
 
 
 def build_tokenizer(*, seed: int, programs: int = 600) -> Tokenizer:
@@ -97,10 +109,14 @@ def build_tokenizer(*, seed: int, programs: int = 600) -> Tokenizer:
         play = demonstrate(program.source, rng.randrange(1000), rng, hint=program.hint)
         turns = "\n".join(f"{message.role}\n{written_text(message)}" for message in play.messages[1:])
         texts.append(f"system\nact\n{''.join(tools_block(play.tools, 'compact'))}\n{turns}")
-    return train_tokenizer(texts, size=VOCABULARY, fragment_count=FRAGMENTS, kept_apart=varying())
+    return train_tokenizer(
+        texts, size=VOCABULARY, fragment_count=FRAGMENTS, merges=MERGES, words=whole_words(), varying=varying()
+    )
 
 
-def save_model(model: Any, out: Path, *, seed: int, trained: dict[str, Any]) -> None:
+def save_model(
+    model: Any, out: Path, *, seed: int, trained: dict[str, Any], figures: dict[str, Any] | None = None
+) -> None:
     """Weights in bf16, configuration, and `spade.json`."""
     state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "lm_head.weight"}
     model.save_pretrained(out, state_dict=state)
@@ -112,4 +128,6 @@ def save_model(model: Any, out: Path, *, seed: int, trained: dict[str, Any]) -> 
         "seed": seed,
         "trained": trained,
     }
+    if figures is not None:
+        about["figures"] = figures
     (out / "spade.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[a-z][a-z0-9]{1,15}|\d+")
 class Slips:
     """Chances of a slip at one decision, without and with a hint, and of mending one that was answered by an error."""
 
-    plain: float = 0.13
+    plain: float = 0.17
     hinted: float = 0.03
     mend: float = 0.6
 

@@ -6,7 +6,7 @@ import ast
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from spade_agents.nano.heldout import HELD_OUT_SEEDS, heldout_specs
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_agents.rollout.groups import GroupRequest, PlaySettings, play_groups
 from spade_environments import TOOL_SKILLS, EnvironmentSpec
-from spade_environments.certificate import Verdict, certify, certify_hint
+from spade_environments.certificate import Verdict, certify_hint, certify_many
 from spade_environments.certificate.novelty import fingerprint
-from spade_environments.sandbox import Sandbox
+from spade_environments.sandbox import Sandbox, open_sandbox
 
-__all__ = ["DesignFigures", "measure_designs", "read_fingerprints", "solve_rates"]
+__all__ = ["DesignFigures", "measure", "measure_designs", "read_fingerprints", "solve_rates"]
 
 MARK_BYTES = 6
 """Bytes of each fingerprint that the model's folder keeps."""
@@ -84,26 +84,22 @@ async def measure_designs(
         )
     )
     reasons: Counter[str] = Counter()
-    parsed = 0
-    certified: list[EnvironmentSpec] = []
+    specs: list[EnvironmentSpec] = []
     for request, completion in zip(requests, completions, strict=True):
         source = parse_design(completion).source
         if source is None or not _parses(source):
             reasons["parse"] += 1
             continue
-        parsed += 1
-        spec = EnvironmentSpec(name="designed", source=source, skill=request.skill)
-        certificate = await certify(spec, sandbox)
-        if certificate.verdict is Verdict.CERTIFIED:
-            certified.append(spec)
-        elif certificate.reason is not None:
-            reasons[certificate.reason.gate.value] += 1
+        specs.append(EnvironmentSpec(name="designed", source=source, skill=request.skill))
+    certificates = await certify_many(specs, sandbox)
+    certified = [spec for spec, found in zip(specs, certificates, strict=True) if found.verdict is Verdict.CERTIFIED]
+    reasons.update(found.reason.gate.value for found in certificates if found.reason is not None)
     hinted = await asyncio.gather(*(_with_hint(policy, sandbox, spec) for spec in certified))
     marks = {fingerprint(spec.source) for spec in certified}
     families = Counter(family(spec.source) for spec in certified)
     figures = DesignFigures(
         asked=count,
-        parsed=parsed,
+        parsed=len(specs),
         certified=len(certified),
         distinct=len(marks),
         new=sum(bytes.fromhex(mark)[:MARK_BYTES] not in seen for mark in marks),
@@ -129,6 +125,21 @@ async def solve_rates(policy: Policy, sandbox: Sandbox, *, programs: int = 100, 
             )
             rates[f"{part}_{arm}"] = _mean([value for group in groups for value in group.returns])
     return rates
+
+
+async def measure(folder: Path, *, designs: int = 64, programs: int = 100, seeds: int = 4) -> dict[str, Any]:
+    """All figures of a nano's folder, as JSON-able values: what its model card says."""
+    from spade_agents.policy.torch_policy import TorchPolicy
+
+    policy = TorchPolicy.from_folder(folder)
+    try:
+        async with open_sandbox() as sandbox:
+            seen = read_fingerprints(folder)
+            figures, _ = await measure_designs(policy, sandbox, seen=seen, count=designs)
+            rates = await solve_rates(policy, sandbox, programs=programs, seeds=seeds)
+    finally:
+        policy.close()
+    return {"designs": asdict(figures), "solve_rates": rates, "plays": programs * seeds}
 
 
 def _parses(source: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from spade_agents.nano.examples import Mixture, program_samples, warm_program
 from spade_agents.nano.grammar.program import Program
-from spade_agents.nano.tokenizer import SPECIAL_TOKENS
+from spade_agents.nano.tokenizer import word_ids
 from spade_agents.policy.tokenizer import load_tokenizer
 from spade_agents.rendering import HermesRenderer
 
@@ -34,7 +34,7 @@ class Chunk:
     fingerprints: list[str]
 
 
-def make_chunk(renderer: HermesRenderer, *, vocabulary: int, seed: int, index: int, mixture: Mixture) -> Chunk:
+def make_chunk(renderer: HermesRenderer, *, words: list[int], seed: int, index: int, mixture: Mixture) -> Chunk:
     """The samples of chunk `index`: a function of its arguments alone. Early chunks hold more copying drills."""
     rng = random.Random(f"nano warm-up {seed} {index}")
     recent: list[Program] = []
@@ -49,19 +49,20 @@ def make_chunk(renderer: HermesRenderer, *, vocabulary: int, seed: int, index: i
         fingerprints.append(warmup.fingerprint)
         recent.append(warmup.program)
     for _ in range(max(_FEWEST_DRILLS, _MOST_DRILLS - index // 2)):
-        row, mask = copying_drill(rng, first=len(SPECIAL_TOKENS), vocabulary=vocabulary)
+        row, mask = copying_drill(rng, words)
         tokens.append(row)
         masks.append(mask)
     return Chunk(tokens=tokens, masks=masks, fingerprints=fingerprints)
 
 
-def copying_drill(rng: random.Random, *, first: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random tokens in three runs, then the runs again in another order; what repeats is imitated.
+def copying_drill(rng: random.Random, words: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Random words in three runs, then the runs again in another order, twice; what repeats is imitated.
 
-    A small model learns late to copy words that it never saw; drills bring that forward by a long way.
+    A small model learns late to copy words that it never saw; drills bring that forward, and they are all that teaches
+    it the words that only held-out programs use.
     """
-    runs = [[rng.randrange(first, vocabulary) for _ in range(rng.randint(4, 16))] for _ in range(3)]
-    again = rng.sample(runs, 3)
+    runs = [[rng.choice(words) for _ in range(rng.randint(3, 9))] for _ in range(3)]
+    again = rng.sample(runs, 3) + rng.sample(runs, 3)
     row = [token for run in runs + again for token in run]
     mask = [False] * sum(map(len, runs)) + [place > 0 for run in again for place in range(len(run))]
     return np.array(row, dtype=np.uint16), np.array(mask, dtype=bool)
@@ -84,17 +85,17 @@ def open_stream(folder: Path, *, seed: int, mixture: Mixture, processes: int = 1
         yield chunks()
 
 
-_worker: tuple[HermesRenderer, int, int, Mixture] | None = None
+_worker: tuple[HermesRenderer, list[int], int, Mixture] | None = None
 
 
 def _open_worker(folder: str, seed: int, mixture: Mixture) -> None:
     global _worker  # noqa: PLW0603 (what a pool's initialiser leaves for its process)
     tokenizer = load_tokenizer(Path(folder))
-    _worker = HermesRenderer(tokenizer, style="compact"), tokenizer.vocabulary_size, seed, mixture
+    _worker = HermesRenderer(tokenizer, style="compact"), word_ids(tokenizer.inner), seed, mixture
 
 
 def _work(index: int) -> Chunk:
     if _worker is None:
         raise RuntimeError("the worker was not opened; use open_stream")
-    renderer, vocabulary, seed, mixture = _worker
-    return make_chunk(renderer, vocabulary=vocabulary, seed=seed, index=index, mixture=mixture)
+    renderer, words, seed, mixture = _worker
+    return make_chunk(renderer, words=words, seed=seed, index=index, mixture=mixture)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DOMAINS", "DomainWords", "corpus_only", "held_out", "varying", "warm"]
+__all__ = ["DOMAINS", "DomainWords", "corpus_only", "held_out", "varying", "warm", "whole_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ DOMAINS: tuple[DomainWords, ...] = (
         "abel bruno clara diego elena felix greta hugo ines jonas karla linus maria nadia oskar petra",
         "age pulse dose weight wait level", "ward group reason mood",
         "calm tired stable urgent "
-        "north south morning evening", "admit check discharge weigh call treat register rest",
+        "north south morning evening", "admit check discharge weigh greet treat register rest",
         "ward lab lobby store theatre cabinet"),
 )  # fmt: skip
 
@@ -145,9 +145,15 @@ def held_out(words: tuple[str, ...]) -> tuple[str, ...]:
 def varying() -> frozenset[str]:
     """Every word that differs from program to program: no piece of boilerplate may hold one."""
     lists = (d.things + d.names + d.numbers + d.qualities + d.values + d.acts + d.places + (d.desk,) for d in DOMAINS)
-    return frozenset(word for words in lists for word in words) | frozenset(_STRUCTURE.split())
+    acts = frozenset(word.capitalize() for domain in DOMAINS for word in domain.acts)
+    return acts.union(_STRUCTURE.split(), *lists)
+
+
+def whole_words() -> frozenset[str]:
+    """Every word of the lists, with the forms in which documents and programs use it."""
+    return varying() | {word + "s" for domain in DOMAINS for word in domain.things}
 
 
 _STRUCTURE = """place places get set list find top add take clear next reset stage steps token pin code start sign open
-first serve length join move free remove count amount read source target empty taken other line new one two three n want ready
-allowed seen unknown"""
+first serve length join move free remove count amount read source target empty taken other line new one two three n want
+ready allowed seen unknown"""
