@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -43,9 +44,12 @@ _world = _World()
 
 
 def reseed(seed: int) -> None:
-    """Start the clock, the entropy and the module-level `random` again from `seed`."""
+    """Start the clock, the entropy and the module-level `random` (and numpy's, if it is here) again from `seed`."""
     _world.seed(seed)
     random.seed(seed)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
 
 
 def install() -> None:

@@ -30,18 +30,34 @@ _LAZY_MODULES = (
 )  # fmt: skip
 # What the standard library itself imports late, in the middle of a call.
 
+_NUMPY_MODULES = ("numpy", "numpy.char", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random",
+                  "numpy.rec", "numpy.strings")  # fmt: skip
+
 _DESIGNED = "designed_environment"
 
 
-def preload(extra: Iterable[str] = ()) -> None:
-    """Import every allowed module, what these import late, and `extra`.
+def preload(extra: Iterable[str] = (), numpy_folder: str | None = None) -> None:
+    """Import every allowed module, what these import late, `extra`, and numpy where its folder is given.
 
     `datetime` is loaded in its pure Python form: the C form reads the machine's clock past any patch of `time`.
     """
+    if numpy_folder is not None:
+        _preload_numpy(numpy_folder)
     sys.modules["_datetime"] = None  # type: ignore[assignment]
     for name in (*ALLOWED_MODULES, *_LAZY_MODULES, *extra):
         importlib.import_module(name)
     sys.modules["spade_environments"] = contract
+
+
+def _preload_numpy(folder: str) -> None:
+    """Import numpy, which needs the C form of `datetime`; that form is then forgotten, and loaded anew by `preload`."""
+    sys.path.append(folder)
+    for name in _NUMPY_MODULES:
+        importlib.import_module(name)
+    sys.path.remove(folder)
+    for name in [name for name, module in sys.modules.items() if hasattr(module, "datetime") or "datetime" in name]:
+        if not name.startswith("numpy"):
+            del sys.modules[name]
 
 
 def guard_imports(extra: Iterable[str] = ()) -> None:
@@ -50,7 +66,8 @@ def guard_imports(extra: Iterable[str] = ()) -> None:
     This tells a designer what to do. It does not hold a hostile program: the kernel's layers do.
     """
     real = builtins.__import__
-    allowed = frozenset((*ALLOWED_MODULES, *extra, "spade_environments"))
+    numpy_modules = [name for name in sys.modules if name.partition(".")[0] == "numpy"]
+    allowed = frozenset((*ALLOWED_MODULES, *numpy_modules, *extra, "spade_environments"))
 
     def guarded(
         name: str,

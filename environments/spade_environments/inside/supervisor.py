@@ -20,26 +20,25 @@ FLAGS = ("-S", "-s", "-P", "-B")
 environment is empty otherwise."""
 
 BOOT = (
-    "import sys; from importlib import util; folder, entry, control, options = sys.argv[1:]; "
+    "import sys; from importlib import util; folder, entry, control, *options = sys.argv[1:]; "
     "spec = util.spec_from_file_location('inside', folder + '/__init__.py', submodule_search_locations=[folder]); "
     "sys.modules['inside'] = package = util.module_from_spec(spec); spec.loader.exec_module(package); "
-    "import importlib; importlib.import_module('inside.' + entry).main(int(control), options)"
+    "import importlib; importlib.import_module('inside.' + entry).main(int(control), *options)"
 )
 """Runs `inside/ENTRY.py` from its folder as the top-level package `inside`, so that no host package is imported."""
 
 
-def main(control: int, options: str) -> None:
+def main(control: int) -> None:
     """Start a zygote for each request on the descriptor `control`; end with all of them once the trainer is gone."""
     with socket.socket(fileno=control) as channel:
-        Supervisor(channel, options).run()
+        Supervisor(channel).run()
 
 
 class Supervisor:
     """The zygotes' parent, and the parent of whatever a dead zygote leaves behind."""
 
-    def __init__(self, control: socket.socket, options: str) -> None:
+    def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._options = options
         self._zygotes: set[int] = set()
         self._wake, wake_write = os.pipe()
         os.set_blocking(self._wake, False)
@@ -69,14 +68,15 @@ class Supervisor:
             return False
         if not data:
             return False
-        self._start_zygote(json.loads(data)["hash_seed"], descriptors[0])
+        request = json.loads(data)
+        self._start_zygote(request["environment"], request["options"], descriptors[0])
         return True
 
-    def _start_zygote(self, hash_seed: int, control: int) -> None:
+    def _start_zygote(self, environment: dict[str, str], options: str, control: int) -> None:
         os.set_inheritable(control, True)
         folder = str(Path(__file__).parent)
-        command = [sys.executable, *FLAGS, "-c", BOOT, folder, "zygote", str(control), self._options]
-        self._zygotes.add(os.posix_spawn(sys.executable, command, {"PYTHONHASHSEED": str(hash_seed)}))
+        command = [sys.executable, *FLAGS, "-c", BOOT, folder, "zygote", str(control), options]
+        self._zygotes.add(os.posix_spawn(sys.executable, command, environment))
         os.close(control)
 
     def _reap(self) -> None:

@@ -21,7 +21,7 @@ def main(control: int, options: str) -> None:
     """Serve fork and kill requests on the descriptor `control` until its other end is closed."""
     settings = json.loads(options)
     lockdown.die_with_parent()
-    imports.preload(settings["extra_modules"])
+    imports.preload(settings["extra_modules"], settings["numpy_folder"])
     determinism.install()
     imports.guard_imports(settings["extra_modules"])
     sys.argv[:] = sys.orig_argv[:] = []

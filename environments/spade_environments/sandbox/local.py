@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault
 from spade_environments.sandbox.child import Child
-from spade_environments.sandbox.process import Supervisor
+from spade_environments.sandbox.process import Supervisor, ZygoteKind
 from spade_environments.sandbox.settings import LocalSandboxSettings
 from spade_environments.sandbox.watch import Watch
 from spade_environments.spec import EnvironmentSpec
 
 __all__ = ["LocalSandbox", "open_local"]
+
+_NUMPY = re.compile(r"^\s*(?:import|from)\s+numpy\b", re.MULTILINE)
 
 
 class LocalSandbox:
@@ -46,13 +49,15 @@ class LocalSandbox:
             told = f"the source is {size} bytes; at most {self._limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
 
+        kind = ZygoteKind(zygote, _NUMPY.search(spec.source) is not None)
+
         async def connect() -> Child:
-            return await self._child(zygote)
+            return await self._child(kind)
 
         return await EpisodeEnv.open(spec.source, self._limits, connect)
 
-    async def _child(self, hash_seed: int) -> Child:
-        child = Child(await self._supervisor.zygote(hash_seed), self._limits, self._watch)
+    async def _child(self, kind: ZygoteKind) -> Child:
+        child = Child(await self._supervisor.zygote(kind), self._limits, self._watch)
         try:
             level = await child.start()
         except BaseException:
@@ -70,7 +75,7 @@ class LocalSandbox:
         Raises:
             HostFault: it could not be forked or shut in.
         """
-        child = Child(await self._supervisor.zygote(0), self._limits, self._watch)
+        child = Child(await self._supervisor.zygote(ZygoteKind(0, False)), self._limits, self._watch)
         try:
             self.level = await child.start()
         finally:

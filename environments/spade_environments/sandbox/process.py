@@ -9,16 +9,18 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spade_environments.faults import FaultKind, HostFault
 from spade_environments.inside.supervisor import BOOT, FLAGS
 
-__all__ = ["Ended", "Process", "Supervisor", "Zygote"]
+__all__ = ["Ended", "Process", "Supervisor", "Zygote", "ZygoteKind"]
 
 _INSIDE = Path(__file__).resolve().parent.parent / "inside"
 _READY_TIMEOUT = 60.0
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Ended(NamedTuple):
@@ -27,6 +29,13 @@ class Ended(NamedTuple):
     code: int | None
     cpu: float = 0.0
     rss: int = 0
+
+
+class ZygoteKind(NamedTuple):
+    """What tells one zygote from another: its hash seed, and whether numpy is loaded in it."""
+
+    hash_seed: int
+    numpy: bool
 
 
 class Process:
@@ -43,35 +52,36 @@ class Process:
 
 
 class Supervisor:
-    """One supervisor process, a fresh interpreter with an empty environment, and its zygotes by hash seed."""
+    """One supervisor process, a fresh interpreter with an empty environment, and its zygotes by kind."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = json.dumps(options)
-        self._zygotes: dict[int, Zygote] = {}
+        self._options = options
+        self._zygotes: dict[ZygoteKind, Zygote] = {}
         self._starting = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    async def zygote(self, hash_seed: int) -> Zygote:
-        """The living zygote of a hash seed; one that was lost is started again.
+    async def zygote(self, kind: ZygoteKind) -> Zygote:
+        """The living zygote of a kind, started when first asked for, and again after it was lost.
 
         Raises:
             HostFault: it did not come up.
         """
-        found = self._zygotes.get(hash_seed)
+        found = self._zygotes.get(kind)
         if found is not None and found.alive:
             return found
         async with self._starting:
-            found = self._zygotes.get(hash_seed)
+            found = self._zygotes.get(kind)
             if found is None or not found.alive:
-                found = self._zygotes[hash_seed] = await self._start(hash_seed)
+                found = self._zygotes[kind] = await self._start(kind)
         return found
 
-    async def _start(self, hash_seed: int) -> Zygote:
+    async def _start(self, kind: ZygoteKind) -> Zygote:
+        folder = _numpy_folder() if kind.numpy else None
         ours, theirs = _control_pair()
         with theirs:
             try:
-                self._ask(hash_seed, theirs)
+                self._ask(kind, folder, theirs)
             except OSError as error:
                 ours.close()
                 raise HostFault(FaultKind.HOST_FAULT, "load", f"the supervisor cannot be started: {error}") from error
@@ -80,30 +90,24 @@ class Supervisor:
             await asyncio.wait_for(asyncio.shield(zygote.ready), _READY_TIMEOUT)
         except (TimeoutError, ConnectionError) as error:
             zygote.close()
-            raise HostFault(FaultKind.HOST_FAULT, "load", f"zygote {hash_seed} did not come up: {error}") from error
+            raise HostFault(FaultKind.HOST_FAULT, "load", f"a zygote did not come up ({kind}): {error}") from error
         return zygote
 
-    def _ask(self, hash_seed: int, descriptor: socket.socket) -> None:
+    def _ask(self, kind: ZygoteKind, numpy_folder: str | None, descriptor: socket.socket) -> None:
         if self._process is None or self._process.poll() is not None:
             self._spawn()
         assert self._control is not None
-        socket.send_fds(self._control, [json.dumps({"hash_seed": hash_seed}).encode()], [descriptor.fileno()])
+        environment = {"PYTHONHASHSEED": str(kind.hash_seed)} | (_ONE_THREAD if kind.numpy else {})
+        options = json.dumps({**self._options, "numpy_folder": numpy_folder})
+        request = {"environment": environment, "options": options}
+        socket.send_fds(self._control, [json.dumps(request).encode()], [descriptor.fileno()])
 
     def _spawn(self) -> None:
         if self._control is not None:
             self._control.close()
         self._control, theirs = _control_pair()
         with theirs:
-            command = [
-                sys.executable,
-                *FLAGS,
-                "-c",
-                BOOT,
-                str(_INSIDE),
-                "supervisor",
-                str(theirs.fileno()),
-                self._options,
-            ]
+            command = [sys.executable, *FLAGS, "-c", BOOT, str(_INSIDE), "supervisor", str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command, env={"PYTHONHASHSEED": "0"}, cwd="/", close_fds=True, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
@@ -226,6 +230,14 @@ def _end(process: Process, ended: Ended) -> None:
     process.forked.set()
     with contextlib.suppress(asyncio.InvalidStateError):
         process.ended.set_result(ended)
+
+
+def _numpy_folder() -> str:
+    found = find_spec("numpy")
+    if found is None or found.origin is None:
+        told = "the environment needs numpy, which is not installed here: pip install numpy"
+        raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
+    return str(Path(found.origin).parent.parent)
 
 
 def _control_pair() -> tuple[socket.socket, socket.socket]:

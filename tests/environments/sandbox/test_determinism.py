@@ -99,3 +99,35 @@ async def test_honest_use_of_the_library_works(expression, sandbox, make_spec, m
     async with await sandbox.open(spec) as env:
         await env.reset(0)
         assert (await env.step(ACT)).observation.text.startswith("(")
+
+
+NUMPY = {
+    "arrays": "np.arange(6).reshape(2, 3).T @ np.eye(2)",
+    "linear algebra": "np.linalg.solve(np.eye(2) * 3, np.ones(2)), np.linalg.svd(np.ones((30, 30)))[1][0]",
+    "a product of matrices that threads would share": "(np.ones((300, 300)) @ np.ones((300, 300))).sum()",
+    "the module's own generator": "np.random.random()",
+    "a generator without a seed": "np.random.default_rng().integers(10**9)",
+    "masked arrays and transforms": "np.ma.masked_less(np.arange(3), 1).sum(), np.fft.rfft(np.ones(4))[0]",
+    "the standard clock beside it": "datetime.datetime.now(), np.datetime64('2024-02-29') + 1",
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+async def test_numpy_is_there_for_source_that_imports_it_and_is_seeded(name, sandbox, make_spec, make_text_env):
+    body = make_text_env(
+        top="import datetime\nimport numpy as np", step=f"return repr(({NUMPY[name]},)), 0.0, False, False, {{}}"
+    )
+    said = []
+    for seed, zygote in ((1, 0), (1, 1), (2, 0)):
+        async with await sandbox.open(make_spec(body), zygote=zygote) as env:
+            await env.reset(seed)
+            said.append((await env.step(ACT)).observation.text)
+    assert said[0] == said[1]
+    assert (said[0] != said[2]) == ("generator" in name or "clock" in name)
+
+
+async def test_source_without_numpy_does_not_find_it(sandbox, make_spec, make_text_env):
+    body = make_text_env(step="return str('numpy' in __import__('dataclasses').sys.modules), 0.0, False, False, {}")
+    async with await sandbox.open(make_spec(body)) as env:
+        await env.reset(0)
+        assert (await env.step(ACT)).observation.text == "False"
