@@ -42,6 +42,7 @@ def build(
     shape: NanoShape | None = None,
     mixture: Mixture | None = None,
     settings: WarmupSettings | None = None,
+    tokenizer_programs: int = 600,
     measured: bool = True,
     say: Say = print,
 ) -> None:
@@ -55,13 +56,14 @@ def build(
         shape: of the model; this and the next two are by default those of the shipped one.
         mixture: of the data.
         settings: of training.
+        tokenizer_programs: how many programs the tokenizer is made from.
         measured: whether the figures of `measure` are taken at the end and kept in `spade.json`.
         say: gets one line of progress at a time.
     """
     shape, mixture = shape or NanoShape(), mixture or Mixture()
     settings = settings or WarmupSettings(minutes=minutes, steps=steps)
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = build_tokenizer(seed=seed)
+    tokenizer = build_tokenizer(seed=seed, programs=tokenizer_programs)
     save_tokenizer(tokenizer, out, context=shape.context)
     model = new_model(shape, vocabulary=tokenizer.get_vocab_size(), seed=seed)
     say(f"{sum(p.numel() for p in model.parameters())} parameters, {tokenizer.get_vocab_size()} tokens")
