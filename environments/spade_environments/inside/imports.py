@@ -78,7 +78,7 @@ def guard_imports(extra: Iterable[str] = ()) -> None:
     ) -> Any:
         if globals is not None and globals.get("__name__") == _DESIGNED and (level or name not in allowed):
             raise ImportError(
-                f"module {'.' * level + name!r} is not available here; use one of {', '.join(ALLOWED_MODULES)}"
+                f"module {'.' * level + name!r} is not available here; use one of {', '.join(ALLOWED_MODULES)}, numpy"
             )
         return real(name, globals, locals, fromlist or (), level)
 
