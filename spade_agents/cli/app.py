@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spade_agents.cli import demo, doctor, env, nano, report, train
+from spade_agents.cli import corpus, demo, doctor, env, nano, report, train
 from spade_agents.cli.failures import described
 
 __all__ = ["app", "main"]
@@ -27,6 +27,7 @@ app.command("train", epilog="Example: spade train nano run.rollouts=8 --out runs
 app.command("report", epilog="Example: spade report runs/demo")(report.report)
 app.add_typer(nano.app, name="nano")
 app.add_typer(env.app, name="env")
+app.add_typer(corpus.app, name="corpus")
 app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)
 
 

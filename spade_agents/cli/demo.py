@@ -26,12 +26,11 @@ def demo(
     Exit code: 0 finished, 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
     """
     from spade_agents.cli.configurations import configuration_path
-    from spade_agents.cli.runs import conclude, free_folder
+    from spade_agents.cli.runs import conclude, free_folder, watched
     from spade_agents.selfplay import train
-    from spade_agents.telemetry import open_progress
 
     folder = free_folder("quick" if quick else "demo") if out is None else out
     config = configuration_path("nano_quick" if quick else "nano")
-    with open_progress() as progress:
+    with watched() as progress:
         result = train(config, out=folder, overrides=[f"run.seed={seed}"], progress=progress)
     conclude(result, as_json=as_json)

@@ -30,9 +30,9 @@ def build(
     """
     import shutil
 
+    from spade_agents.cli.runs import watched
     from spade_agents.errors import UsageError
     from spade_agents.nano.build import build as build_nano
-    from spade_agents.telemetry import open_progress
 
     if out.exists():
         raise UsageError(f"{out} exists and is left as it is; choose another --out")
@@ -40,7 +40,7 @@ def build(
     draft = out.with_name(f".{out.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        with open_progress() as progress:
+        with watched() as progress:
             build_nano(draft, seed=seed, minutes=minutes, steps=steps, say=progress.say)
         draft.rename(out)
     finally:

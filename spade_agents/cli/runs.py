@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +17,22 @@ import typer
 if TYPE_CHECKING:
     from spade_agents.report import Estimate, Evaluation
     from spade_agents.selfplay import RunResult
+    from spade_agents.telemetry import ProgressReporter
 
-__all__ = ["STOPPED", "conclude", "free_folder"]
+__all__ = ["STOPPED", "conclude", "free_folder", "watched"]
 
 STOPPED = 130
 """Exit code of a run that Ctrl-C stopped, as shells have it."""
+
+
+@contextmanager
+def watched() -> Iterator[ProgressReporter]:
+    """Progress on stderr; what libraries print goes there too, so that standard output holds results alone."""
+    from spade_agents.telemetry import open_progress
+
+    logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
+    with redirect_stdout(sys.stderr), open_progress() as progress:
+        yield progress
 
 
 def free_folder(name: str) -> Path:

@@ -30,16 +30,15 @@ def train(
 
     Exit code: 0 finished, 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
     """
-    from spade_agents.cli.runs import conclude
+    from spade_agents.cli.runs import conclude, watched
     from spade_agents.errors import UsageError
     from spade_agents.selfplay import resume as go_on
     from spade_agents.selfplay import train as start
-    from spade_agents.telemetry import open_progress
 
     if resume is not None:
         if config is not None or overrides or out is not None or dry_run:
             raise UsageError("--resume goes on with a run under its own settings; give it nothing else but --json")
-        with open_progress() as progress:
+        with watched() as progress:
             result = go_on(resume, progress=progress)
         conclude(result, as_json=as_json)
         return
@@ -47,7 +46,7 @@ def train(
     if dry_run:
         typer.echo(_shown(settings, as_json=as_json))
         return
-    with open_progress() as progress:
+    with watched() as progress:
         result = start(settings, out=out or Path("runs") / settings.run.name, progress=progress)
     conclude(result, as_json=as_json)
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from spade_agents.cli import main
-from spade_agents.cli.runs import STOPPED, conclude, free_folder, held_out_lines
+from spade_agents.cli.runs import STOPPED, conclude, free_folder, held_out_lines, watched
 from spade_agents.report import Estimate, Evaluation
 from spade_agents.rollout import EvalSummary, PartSummary
 from spade_agents.selfplay import RunResult
@@ -24,6 +24,16 @@ CHANGE = Estimate(value=0.2, low=0.12, high=0.28, count=398)
 def evaluation(rollout: int, value: float, *, missing: int = 0) -> Evaluation:
     part = Estimate(value=value, low=value - 0.05, high=value + 0.05, count=400, missing=missing)
     return Evaluation(rollout=rollout, parts={"known families": part})
+
+
+def test_what_libraries_print_goes_to_stderr(capsys: pytest.CaptureFixture[str]):
+    with watched() as progress:
+        print("a library")
+        progress.say("rollout 0")
+    print("a result")
+    out, err = capsys.readouterr()
+    assert out == "a result\n"
+    assert err == "a library\nrollout 0\n"
 
 
 def test_a_free_folder_is_the_first_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
