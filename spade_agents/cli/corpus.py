@@ -1,0 +1,54 @@
+"""`spade corpus`: build a corpus of documents, and look into one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Build a corpus of documents, or look into one.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("build", epilog="Example: spade corpus build --out corpus.jsonl --words 300")
+def build(
+    out: Annotated[Path, typer.Option(help="The JSONL file to write; it must not exist.")] = Path("corpus.jsonl"),
+    words: Annotated[int, typer.Option(min=25, help="Words of a document, at most.")] = 400,
+) -> None:
+    """Make a corpus from the documentation and sources of this Python's standard library.
+
+    One JSON object a line, with id, text and domain: what `designer.corpus` of a configuration takes.
+    """
+    from spade_agents.designer.corpus import write_corpus
+    from spade_agents.designer.stdlib_corpus import stdlib_documents
+    from spade_agents.errors import UsageError
+
+    if out.exists():
+        raise UsageError(f"{out} exists and is left as it is; choose another --out")
+    documents = list(stdlib_documents(words=words))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_corpus(out, documents)
+    typer.echo(f"wrote {len(documents)} documents to {out}; use them by: spade train nano designer.corpus={out}")
+
+
+@app.command("show", epilog="Example: spade corpus show corpus.jsonl --json")
+def show(
+    corpus: Annotated[str, typer.Argument(help="A JSONL file, or `builtin`.")] = "builtin",
+    count: Annotated[int, typer.Option(min=1, help="Documents to print.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """Tell how large a corpus is, and print its first documents in the order in which a run with seed 0 draws them."""
+    from spade_agents.designer.corpus import builtin_corpus, load_corpus
+
+    found = builtin_corpus() if corpus == "builtin" else load_corpus(Path(corpus))
+    drawn = [found.at(position) for position in range(min(count, len(found)))]
+    if as_json:
+        first = [{"id": document.id, "domain": document.domain, "text": document.text} for document in drawn]
+        typer.echo(json.dumps({"documents": len(found), "checksum": found.checksum, "first": first}, indent=2))
+        return
+    typer.echo(f"{len(found)} documents, checksum {found.checksum[:12]}")
+    for document in drawn:
+        typer.echo(f"\n{document.id} ({document.domain})\n{document.words(60)}")
