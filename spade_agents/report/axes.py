@@ -30,8 +30,8 @@ class Axis:
         return self.start + (held - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def round_ticks(low: float, high: float, *, at_most: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten inside `low`..`high`, at most so many.
+def round_ticks(low: float, high: float, *, at_most: int = 6, whole: bool = False) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten inside `low`..`high`, at most so many; `whole` for counts.
 
     >>> round_ticks(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -40,7 +40,7 @@ def round_ticks(low: float, high: float, *, at_most: int = 6) -> list[float]:
     """
     if high <= low:
         return [low]
-    rough = (high - low) / max(at_most - 1, 1)
+    rough = max((high - low) / max(at_most - 1, 1), 1.0 if whole else 0.0)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

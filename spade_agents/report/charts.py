@@ -68,7 +68,7 @@ def line_chart(
     points = [point for line in series for point in line.points]
     values = [value for p in points for value in (p.y, p.low, p.high) if value is not None]
     x, y = _axes([p.x for p in points], values, y_range)
-    drawn = [_grid(x, y, x_label)]
+    drawn = [_grid(x, y, x_label, whole=True)]
     if zero_line and y.low < 0 < y.high:
         drawn.append(
             f'<line class="zero" x1="{x.start:g}" x2="{x.end:g}" y1="{_n(y.place(0))}" y2="{_n(y.place(0))}"/>'
@@ -158,14 +158,14 @@ def _axes(xs: Sequence[float], ys: Sequence[float], y_range: tuple[float, float]
     return x, Axis(low=low, high=high, start=HEIGHT - BOTTOM, end=TOP)
 
 
-def _grid(x: Axis | None, y: Axis, x_label: str) -> str:
+def _grid(x: Axis | None, y: Axis, x_label: str, *, whole: bool = False) -> str:
     drawn = []
     for value in round_ticks(y.low, y.high):
         place = _n(y.place(value))
         drawn.append(f'<line class="grid" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{place}" y2="{place}"/>')
         drawn.append(f'<text class="tick end" x="{LEFT - 7:g}" y="{_n(y.place(value) + 3.5)}">{value:g}</text>')
     if x is not None:
-        for value in round_ticks(x.low, x.high, at_most=8):
+        for value in round_ticks(x.low, x.high, at_most=8, whole=whole):
             place = _n(x.place(value))
             drawn.append(f'<text class="tick mid" x="{place}" y="{HEIGHT - BOTTOM + 14:g}">{value:g}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2

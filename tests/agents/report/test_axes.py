@@ -25,6 +25,11 @@ def test_ticks_are_multiples_of_one_two_or_five():
     assert round_ticks(-0.1, 0.3, at_most=5) == [-0.1, 0.0, 0.1, 0.2, 0.3]
 
 
+def test_ticks_of_counts_are_whole():
+    assert round_ticks(0, 2) == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert round_ticks(0, 2, whole=True) == [0.0, 1.0, 2.0]
+
+
 def test_a_range_without_width_has_one_tick():
     assert round_ticks(3.0, 3.0) == [3.0]
 
