@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,9 +14,11 @@ from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, Design
 from spade_agents.designer.parse import parse_design, parse_hint
 from spade_agents.designer.prompts import DesignRequest, design_messages, hint_messages
 from spade_agents.designer.summary import class_name
+from spade_agents.errors import ContextExhaustedError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_agents.seeds import derive_seed
+from spade_agents.trajectory import Completion
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, Verdict
 
@@ -100,10 +103,7 @@ class Designer:
         return tuple(_outcome(request, tried) for request, tried in zip(requests, attempts, strict=True))
 
     async def _attempt(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> DesignAttempt:
-        messages = design_messages(request, style=self.settings.style)
-        if self.settings.repair and earlier:
-            messages += _repair_messages(earlier[-1])
-        completion = await self.policy.complete(Conversation(messages=messages), self.settings.sampling, seed=seed)
+        completion = await self._written(request, earlier, seed=seed)
         parsed = parse_design(completion)
         if parsed.source is None:
             gate = parsed.fault.value if parsed.fault else ""
@@ -122,6 +122,15 @@ class Designer:
             certificate=certificate,
         )
 
+    async def _written(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> Completion:
+        """The designer's answer; a repair that does not fit the context is asked for as if it were the first try."""
+        first, sampling = design_messages(request, style=self.settings.style), self.settings.sampling
+        if self.settings.repair and earlier:
+            conversation = Conversation(messages=first + _repair_messages(earlier[-1]))
+            with suppress(ContextExhaustedError):
+                return await self.policy.complete(conversation, sampling, seed=seed)
+        return await self.policy.complete(Conversation(messages=first), sampling, seed=seed)
+
     def _judge(self, attempt: DesignAttempt) -> DesignAttempt:
         if attempt.verdict is not AttemptVerdict.CERTIFIED or attempt.spec is None:
             return attempt
@@ -136,9 +145,12 @@ class Designer:
             return attempt
         conversation = Conversation(messages=hint_messages(attempt.spec.source, style=self.settings.style))
         for number in range(self.settings.hint_tries):
-            completion = await self.policy.complete(
-                conversation, self.settings.hint_sampling, seed=derive_seed(seed, number)
-            )
+            try:
+                completion = await self.policy.complete(
+                    conversation, self.settings.hint_sampling, seed=derive_seed(seed, number)
+                )
+            except ContextExhaustedError:  # a program that leaves no room for its hint cannot be admitted
+                break
             hint = parse_hint(completion)
             if hint and (await self.certifier.certify_hint(attempt.spec, hint)).verdict is Verdict.CERTIFIED:
                 return replace(attempt, spec=attempt.spec.with_hint(hint))

@@ -5,6 +5,7 @@ import re
 from spade_agents.designer.attempts import AttemptVerdict
 from spade_agents.designer.design import Designer, DesignerSettings
 from spade_agents.designer.prompts import DesignRequest, MemorySeed, design_messages, hint_messages
+from spade_agents.errors import ContextExhaustedError
 from spade_agents.policy.protocol import PolicyInfo
 from spade_agents.trajectory import Completion
 from spade_environments import Skill
@@ -129,3 +130,28 @@ def test_the_full_prompt_shows_the_contract_an_example_of_the_skill_the_memory_a
         assert user.count("```python") == 2
         assert "<document>\na shelf\n</document>" in user
         assert "50%" in user
+
+
+class Cramped(Script):
+    """A policy whose context ends at prompts that hold a word."""
+
+    def __init__(self, designs, word):
+        super().__init__(designs)
+        self.word = word
+
+    async def complete(self, conversation, sampling, *, seed, deadline=None):
+        if any(self.word in message.content for message in conversation.messages):
+            raise ContextExhaustedError("too long")
+        return await super().complete(conversation, sampling, seed=seed, deadline=deadline)
+
+
+async def test_a_program_that_leaves_no_room_for_its_hint_is_not_admitted():
+    (outcome,) = await designed(Cramped([block("certified")], "class BookShelf"), attempts=1)
+    assert outcome.attempts[0].verdict is AttemptVerdict.NO_HINT
+
+
+async def test_a_repair_that_does_not_fit_is_asked_for_as_if_it_were_the_first_try():
+    policy = Cramped([block("rejected"), block("certified")], "Write the whole program again")
+    (outcome,) = await designed(policy)
+    assert outcome.spec is not None
+    assert policy.seen[0] == policy.seen[1]
