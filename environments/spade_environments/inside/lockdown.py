@@ -34,6 +34,7 @@ SETUP_FAILED = 70
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PR_SET_CHILD_SUBREAPER = 36
+_CAPABILITIES_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -126,6 +127,7 @@ def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> str:
     _keep_only(channel, devnull)
     os.setsid()
     _drop_root()
+    _drop_capabilities()
     _prctl(_PR_SET_DUMPABLE, 0)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -163,6 +165,13 @@ def _drop_root() -> None:
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+
+
+def _drop_capabilities() -> None:
+    """Give up what a process that is not root may still have been given."""
+    header, nothing = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()
+    if _libc.capset(header, nothing) != 0:
+        raise OSError(ctypes.get_errno(), "the capabilities could not be dropped")
 
 
 def _limit(policy: Policy) -> None:

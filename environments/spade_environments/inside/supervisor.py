@@ -30,6 +30,7 @@ BOOT = (
 
 def main(control: int) -> None:
     """Start a zygote for each request on the descriptor `control`; end with all of them once the trainer is gone."""
+    os.set_inheritable(control, False)
     with socket.socket(fileno=control) as channel:
         Supervisor(channel).run()
 

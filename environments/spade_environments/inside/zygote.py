@@ -19,6 +19,7 @@ __all__ = ["Zygote", "main"]
 
 def main(control: int, options: str) -> None:
     """Serve fork and kill requests on the descriptor `control` until its other end is closed."""
+    os.set_inheritable(control, False)
     settings = json.loads(options)
     lockdown.die_with_parent()
     imports.preload(settings["extra_modules"], settings["numpy_folder"])

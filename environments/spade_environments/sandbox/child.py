@@ -37,7 +37,7 @@ class Child:
         self._stopped: tuple[FaultKind, str] | None = None
         self._ready = False
         self._open = True
-        self._buffer = b""
+        self._buffer = bytearray()
         self._unsent = b""
         self._waiting: asyncio.Future[bytes | None] | None = None
         self._cpu_mark = self._cpu_limit = 0.0
@@ -201,18 +201,27 @@ class Child:
         if self._waiting is None or self._waiting.done():
             self.stop(FaultKind.PROTOCOL, "data that was not asked for")
             return
-        data = self._buffer + data
-        size = int.from_bytes(data[:_HEADER], "big")
-        if len(data) >= _HEADER and size > self._limits.reply:
+        self._take(data, self._waiting)
+
+    def _take(self, data: bytes, waiting: asyncio.Future[bytes | None]) -> None:
+        """A piece of a frame, most often a whole one; pieces are gathered in place, however small they are."""
+        if self._buffer or len(data) < _HEADER:
+            self._buffer += data
+            if len(self._buffer) < _HEADER:
+                return
+        frame = self._buffer or data
+        size, found = int.from_bytes(frame[:_HEADER], "big"), len(frame) - _HEADER
+        if size > self._limits.reply:
             self.stop(FaultKind.PROTOCOL, f"a reply of {size} bytes; at most {self._limits.reply}")
-        elif len(data) < _HEADER or len(data) < size + _HEADER:
-            self._buffer = data
-        elif len(data) > size + _HEADER:
+        elif found > size:
             self.stop(FaultKind.PROTOCOL, "data after the reply")
-        else:
+        elif found == size:
             self._ready = True
-            self._buffer = b""
-            self._waiting.set_result(data[_HEADER:])
+            body = bytes(frame[_HEADER:])
+            self._buffer.clear()
+            waiting.set_result(body)
+        elif not self._buffer:
+            self._buffer += data
 
     def _hang_up(self) -> None:
         """Close the channel, have the child killed, and wake who waits."""

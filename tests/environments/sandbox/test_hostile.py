@@ -162,6 +162,9 @@ FORGED = {
     "a pickle": {"top": FRAME, "step": f"send(b'cos\\nsystem\\n(S\"true\"\\ntR.')\n{STEP}"},
     "an unknown field": {"top": FRAME, "step": f"send({{'nonce': '', 'ok': {{**WIN, 'extra': 1}}}})\n{STEP}"},
     "200 MB": {"top": FRAME, "step": f"for _ in range(200): os.write(3, b'x' * 2**20)\n{STEP}"},
+    "4 KiB byte by byte": {
+        "top": FRAME, "step": f"for n in range(4200): os.write(3, b'\\x00\\x00\\x10\\x00'[n % 4:][:1])\n{STEP}",
+    },
     "a closed channel": {"top": FRAME, "step": f"os.close(3)\nimport queue; queue.Queue().get()\n{STEP}"},
 }  # fmt: skip
 

@@ -123,6 +123,21 @@ async def test_there_are_two_zygotes_and_no_third(sandbox, desk):
         await sandbox.open(desk, zygote=2)
 
 
+async def test_an_observation_of_the_longest_length_arrives_whole(sandbox, make_spec, make_text_env):
+    body = make_text_env(step="return '\u00e9\u2022' * 16_000, 0.0, False, False, {}")
+    async with await sandbox.open(make_spec(body)) as env:
+        await env.reset(0)
+        assert (await env.step(ToolCall(name="act", arguments={"action": "x"}))).observation.text == "é•" * 16_000
+
+
+async def test_an_action_of_the_longest_length_arrives_whole(sandbox, make_spec, make_text_env):
+    body = make_text_env(step="return str((len(action), action[-1])), 0.0, False, False, {}")
+    async with await sandbox.open(make_spec(body)) as env:
+        await env.reset(0)
+        result = await env.step(ToolCall(name="act", arguments={"action": "\u2022" * 31_000 + "x"}))
+    assert result.observation.text == "(31001, 'x')"
+
+
 async def test_control_characters_of_an_observation_never_reach_the_agent(sandbox, make_spec, make_text_env):
     body = make_text_env(reset=r"return 'a\x00b\x1b[2Jc\u202ed\te\nf', {}")
     async with await sandbox.open(make_spec(body)) as env:

@@ -25,7 +25,9 @@ async def test_at_level_a_nothing_of_the_probe_succeeds():
 async def test_at_level_d_the_probe_names_what_is_not_stopped():
     report = await probe(LocalSandboxSettings(layers=()))
     assert report.level == "D"
-    assert {"open a file of the host", "make a socket", "start a program", "map executable memory"} <= set(report.not_held)
+    assert {"open a file of the host", "make a socket", "start a program", "map executable memory"} <= set(
+        report.not_held
+    )
     assert not {"fork", "spin", "forge a frame", "become root"} & set(report.not_held)
 
 
