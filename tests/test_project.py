@@ -56,6 +56,16 @@ def test_certifying_an_environment_needs_no_model_library():
     assert not {"torch", "transformers", "deepspeed", "mcp"} & imported_by("env", "certify", "word_machine")
 
 
+def test_the_package_loads_its_entry_points_when_they_are_first_used():
+    import spade_agents
+    from spade_agents.selfplay import train
+
+    assert spade_agents.train is train
+    assert set(spade_agents.__all__) <= set(dir(spade_agents))
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        spade_agents.trian  # noqa: B018
+
+
 def test_every_module_says_what_it_is_in_its_first_line():
     silent = [
         path.relative_to(ROOT)
