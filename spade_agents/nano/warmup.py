@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from spade_agents.nano.copying import hold_copying_heads, write_copying_heads
 from spade_agents.nano.stream import Chunk
 
 __all__ = ["NanoShape", "Progress", "WarmupSettings", "new_model", "warm_up"]
@@ -46,15 +47,17 @@ class WarmupSettings:
             teach about copying.
         muon_rate, adam_rate: peak learning rates of matrices, and of embeddings and norms.
         rising: share of the budget during which the rates rise.
+        held: share of the budget during which the copying heads stay as they were written.
     """
 
     minutes: float
     steps: int | None = None
     batch_tokens: int = 3072
     prompt_share: float = 0.15
-    muon_rate: float = 0.02
+    muon_rate: float = 0.015
     adam_rate: float = 0.004
     rising: float = 0.02
+    held: float = 0.1
     report_every: int = 50
     save_every_minutes: float = 5.0
 
@@ -72,7 +75,7 @@ class Progress:
 
 
 def new_model(shape: NanoShape, *, vocabulary: int, seed: int) -> Any:
-    """A fresh Llama with tied embeddings, fp32."""
+    """A fresh Llama with tied embeddings, fp32, that can already copy."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
@@ -90,7 +93,9 @@ def new_model(shape: NanoShape, *, vocabulary: int, seed: int) -> Any:
         eos_token_id=2,
         pad_token_id=0,
     )
-    return LlamaForCausalLM(config)
+    model = LlamaForCausalLM(config)
+    write_copying_heads(model, seed=seed)
+    return model
 
 
 def warm_up(
@@ -105,6 +110,7 @@ def warm_up(
     """Train until the budget is used up; returns the fingerprints of the programs that were imitated."""
     seen: set[str] = set()
     optimizers = _optimizers(model, settings)
+    let_go = hold_copying_heads(model)
     started = reported = saved = time.monotonic()
     losses: list[float] = []
     tokens = tokens_reported = 0
@@ -113,6 +119,8 @@ def warm_up(
         share = max(share, (step - 1) / settings.steps) if settings.steps else share
         if share >= 1:
             break
+        if share >= settings.held:
+            let_go()
         losses.append(_step(model, batch, optimizers, _rate(share, settings.rising)))
         tokens += batch[0].numel()
         now = time.monotonic()

@@ -19,7 +19,7 @@ from spade_agents.policy.tokenizer import load_tokenizer
 from spade_agents.policy.torch_policy import TorchPolicy
 from spade_agents.rendering import HermesRenderer
 
-TINY = NanoShape(hidden=32, layers=1, heads=2, intermediate=64)
+TINY = NanoShape(hidden=64, layers=2, heads=4, intermediate=64)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,54 @@
+"""The heads written into fresh weights copy before any training, and stay while they are held."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from spade_agents.nano.copying import hold_copying_heads
+from spade_agents.nano.warmup import NanoShape, new_model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return new_model(NanoShape(), vocabulary=1500, seed=0)
+
+
+def test_fresh_weights_continue_what_stood_before(model):
+    rng = random.Random(1)
+    hits = total = 0
+    for _ in range(12):
+        runs = [[rng.randrange(300, 1500) for _ in range(8)] for _ in range(3)]
+        row = [token for run in (*runs, *rng.sample(runs, 3)) for token in run]
+        with torch.no_grad():
+            guessed = model(torch.tensor([row])).logits[0].argmax(-1).tolist()
+        places = [i for i in range(24, 47) if (i + 1) % 8]
+        hits += sum(guessed[i] == row[i + 1] for i in places)
+        total += len(places)
+    assert hits > 0.15 * total  # a blind guess is right once in 1200
+
+
+def test_a_held_head_gets_no_gradient_until_it_is_let_go():
+    model = new_model(NanoShape(hidden=64, layers=2, heads=4, intermediate=64), vocabulary=50, seed=0)
+    let_go = hold_copying_heads(model)
+    size = 16
+
+    def gradients():
+        model.zero_grad()
+        model(torch.arange(20)[None]).logits.square().mean().backward()
+        return model.model.layers[0].self_attn.q_proj.weight.grad[:size], model.model.embed_tokens.weight.grad[:, 0]
+
+    held, constant = gradients()
+    assert not held.any()
+    assert not constant.any()
+    let_go()
+    freed, constant = gradients()
+    assert freed.any()
+    assert not constant.any()
+
+
+def test_a_shape_without_room_for_the_heads_is_refused():
+    with pytest.raises(ValueError, match="cannot copy"):
+        new_model(NanoShape(hidden=32, layers=1, heads=2, intermediate=64), vocabulary=50, seed=0)
