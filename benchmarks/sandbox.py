@@ -42,9 +42,7 @@ class Countdown(TextEnv):
     def solution(self):
         return ["next"]
 '''
-SPEC = EnvironmentSpec(
-    name="countdown", source=SOURCE, skill=Skill.PATTERN_RECOGNITION, provenance={"kind": "catalogue"}
-)
+SPEC = EnvironmentSpec(name="countdown", source=SOURCE, skill=Skill.PATTERN_RECOGNITION)
 ACT = ToolCall(name="act", arguments={"action": "next"})
 STEPS = 10
 
@@ -133,7 +131,7 @@ async def measure(quick: bool) -> dict[str, Any]:
     ]
     for name, settings in backends:
         start = time.perf_counter()
-        async with open_sandbox(settings) as sandbox:
+        async with open_sandbox(settings, trusted=frozenset({SPEC.id})) as sandbox:
             figures[f"{name}_start_seconds"] = time.perf_counter() - start
             figures[f"{name}_level"] = sandbox.level
             await episode(sandbox)

@@ -36,8 +36,15 @@ class Sandbox(Protocol):
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv: ...
 
 
-def open_sandbox(settings: SandboxSettings | None = None) -> AbstractAsyncContextManager[Sandbox]:
+def open_sandbox(
+    settings: SandboxSettings | None = None, *, trusted: frozenset[str] = frozenset()
+) -> AbstractAsyncContextManager[Sandbox]:
     """A sandbox for `async with`; it belongs to the event loop that entered it.
+
+    Args:
+        settings: which backend, under which limits; the local one unless given.
+        trusted: ids of specs that the inline backend runs besides the catalogue's. No setting: a file that is read must
+            not be able to widen it.
 
     >>> async with open_sandbox() as sandbox:                  # doctest: +SKIP
     ...     async with await sandbox.open(spec) as env:
@@ -45,14 +52,14 @@ def open_sandbox(settings: SandboxSettings | None = None) -> AbstractAsyncContex
     """
     chosen = LocalSandboxSettings() if settings is None else settings
     if isinstance(chosen, InlineSandboxSettings):
-        return _open_inline(chosen)
+        return _open_inline(chosen, trusted)
     from spade_environments.sandbox.local import open_local
 
     return open_local(chosen)
 
 
 @asynccontextmanager
-async def _open_inline(settings: InlineSandboxSettings) -> AsyncIterator[Sandbox]:
+async def _open_inline(settings: InlineSandboxSettings, trusted: frozenset[str]) -> AsyncIterator[Sandbox]:
     from spade_environments.sandbox.inline import InlineSandbox
 
-    yield InlineSandbox(settings)
+    yield InlineSandbox(settings, trusted)

@@ -9,6 +9,7 @@ from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.episode import Episode
 from spade_environments.inside.worker import answer_error
+from spade_environments.registry import is_catalogue
 from spade_environments.sandbox.settings import InlineSandboxSettings
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.wire import Failed, WireError, decode
@@ -23,25 +24,25 @@ class UntrustedSourceError(ValueError):
 
 
 class InlineSandbox:
-    """Opens catalogue environments in this process: no limit on time or memory holds, and no clock is replaced."""
+    """Opens trusted environments in this process: no limit on time or memory holds, and no clock is replaced."""
 
     level = "none"
 
-    def __init__(self, settings: InlineSandboxSettings) -> None:
+    def __init__(self, settings: InlineSandboxSettings, trusted: frozenset[str] = frozenset()) -> None:
         self._limits = settings.limits
+        self._trusted = trusted
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
-        """Load a catalogue environment; `zygote` makes no difference here.
+        """Load an environment whose source is the catalogue's, or trusted; `zygote` makes no difference here.
 
         Raises:
-            UntrustedSourceError: the spec does not come from the catalogue.
+            UntrustedSourceError: neither, whatever the spec's provenance claims.
             EnvironmentFault: the source cannot be loaded.
         """
-        kind = spec.provenance.get("kind")
-        if kind != "catalogue":
+        if spec.id not in self._trusted and not is_catalogue(spec):
             raise UntrustedSourceError(
-                f"environment {spec.name!r} has provenance kind {kind!r}; inline runs only 'catalogue': "
-                "use LocalSandboxSettings() for anything else"
+                f"the source of environment {spec.name!r} is not the catalogue's, and inline runs no other: "
+                "use LocalSandboxSettings()"
             )
 
         async def connect() -> _InlineBackend:

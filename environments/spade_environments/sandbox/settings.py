@@ -29,7 +29,7 @@ class LocalSandboxSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineSandboxSettings:
-    """No isolation at all: the environment runs in this process. Catalogue environments only."""
+    """No isolation at all: the environment runs in this process. Catalogue environments and their variants only."""
 
     type: Literal["inline"] = "inline"
     limits: Limits = field(default_factory=Limits)

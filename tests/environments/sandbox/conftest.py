@@ -91,7 +91,7 @@ def make_text_env() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def desk() -> EnvironmentSpec:
-    return spec_of(DESK, kind="catalogue")
+    return spec_of(DESK)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

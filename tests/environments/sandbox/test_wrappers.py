@@ -13,8 +13,9 @@ WIN_AT_3 = {
 
 @pytest.fixture
 async def env(make_spec, make_text_env):
-    async with open_sandbox(InlineSandboxSettings()) as sandbox:
-        yield await sandbox.open(make_spec(make_text_env(**WIN_AT_3), kind="catalogue"))
+    spec = make_spec(make_text_env(**WIN_AT_3))
+    async with open_sandbox(InlineSandboxSettings(), trusted=frozenset({spec.id})) as sandbox:
+        yield await sandbox.open(spec)
 
 
 async def ends(env, steps):
