@@ -16,6 +16,8 @@ GOAL_KINDS = ("state", "called", "replied", "asked", "declined")
 RESERVED_TOOL_NAMES = ("reset", "get_task", "finish_turn", "hint")
 MAX_TURNS_LIMIT = 25
 REPLY_LIMIT = 300
+# Whole or nothing: what stands in a longer number, a version or a quantity with its unit is no number of its own.
+_NUMBER = re.compile(r"(?<![\w.])-?(?>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?!\w|\.\d)")
 
 Check = Callable[[Any, "list[Call]", str], bool]
 GymStep = tuple[str, float, bool, bool, dict[str, Any]]
@@ -92,6 +94,8 @@ class Goal:
             raise ContractError(f"a goal of kind {kind!r} needs check=lambda state, calls, reply: ...")
         if kind == "replied" and check is None and value is None:
             raise ContractError("a goal of kind 'replied' needs a value or a check")
+        if isinstance(value, str) and not value.strip():
+            raise ContractError("the value of a goal is empty: every reply would carry it")
         if value is not None and kind != "replied":
             raise ContractError(f"only a goal of kind 'replied' takes a value, not {kind!r}")
         self.kind = kind
@@ -121,11 +125,12 @@ def carries(reply: str, value: str | int | float) -> bool:
     if len(reply) > REPLY_LIMIT:
         return False
     if isinstance(value, bool) or not isinstance(value, int | float):
-        text = re.escape(str(value).strip())
-        return re.search(rf"(?<!\w){text}(?!\w)", reply, re.IGNORECASE) is not None
+        text = str(value).strip()
+        before = r"(?<!\w)(?<!\d\.)" if text[:1].isdigit() else r"(?<!\w)"
+        after = r"(?!\w|\.\d)" if text[-1:].isdigit() else r"(?!\w)"
+        return re.search(before + re.escape(text) + after, reply, re.IGNORECASE) is not None
     wanted = Decimal(str(value))
-    found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)", reply)
-    return any(_number(token) == wanted for token in found)
+    return any(_number(token) == wanted for token in _NUMBER.findall(reply.replace("\N{MINUS SIGN}", "-")))
 
 
 def _number(token: str) -> Decimal | None:
@@ -156,7 +161,7 @@ class TextEnv:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.max_turns == 1 and "tool_name" not in cls.__dict__:
+        if cls.max_turns == 1 and not any("tool_name" in vars(base) for base in cls.__mro__ if base is not TextEnv):
             cls.tool_name = "answer"
 
     def reset(self, seed: int) -> tuple[str, dict[str, Any]]:
@@ -230,13 +235,14 @@ class ToolEnv:
     def _run(self, call: Call) -> str:
         self._calls.append(call)
         try:
-            result = getattr(self, call.name)(**call.arguments)
+            # Copied, so that a method that keeps or changes a list changes neither the call nor its own default.
+            result = getattr(self, call.name)(**copy.deepcopy(call.arguments))
         except ToolError as error:
             call.result = str(error)
             return f"Error: {error}"
         call.ok = True
-        text = result if isinstance(result, str) else _to_json(call.name, result)
-        call.result = result if isinstance(result, str) else json.loads(text)
+        text = str.__str__(result) if isinstance(result, str) else _to_json(call.name, result)
+        call.result = text if isinstance(result, str) else json.loads(text)
         return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 import sys
@@ -97,15 +98,16 @@ def load_module(source: str) -> types.ModuleType:
 
 def find_class(module: types.ModuleType, class_name: str | None = None) -> type:
     """The one public class of `module` that derives from a base of the contract."""
-    found = [
-        value
+    classes = {
+        value: None  # a second name for a class makes no second class
         for name, value in vars(module).items()
         if isinstance(value, type)
         and value.__module__ == module.__name__
         and issubclass(value, contract.TextEnv | contract.ToolEnv)
         and not name.startswith("_")
         and class_name in (None, name)
-    ]
+    }
+    found = list(classes)
     if len(found) != 1:
         names = ", ".join(cls.__name__ for cls in found) or "none"
         raise contract.ContractError(f"found {names}; wanted exactly one public class deriving from TextEnv or ToolEnv")
@@ -126,11 +128,14 @@ def _argument(cls: Any) -> str:
 
 
 def _text_tools(cls: Any) -> list[dict[str, Any]]:
+    name = cls.tool_name
+    if not isinstance(name, str) or not name.isidentifier() or name in contract.RESERVED_TOOL_NAMES:
+        raise contract.ContractError(f"tool_name is {name!r}; wanted a name such as 'act', and no reserved one")
     argument = _argument(cls)
     parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument],
                   "additionalProperties": False}  # fmt: skip
     told = "Give the answer." if argument == "answer" else "Take one action."
-    return [{"name": cls.tool_name, "description": told, "parameters": parameters}]
+    return [{"name": name, "description": told, "parameters": parameters}]
 
 
 def _tool_specs(cls: type) -> list[dict[str, Any]]:
@@ -140,14 +145,17 @@ def _tool_specs(cls: type) -> list[dict[str, Any]]:
     reserved = sorted(set(names) & set(contract.RESERVED_TOOL_NAMES))
     if reserved:
         raise contract.ContractError(f"the tool name {reserved[0]!r} is reserved; rename it")
-    return [_tool_spec(getattr(cls, name)) for name in names]
+    return [_tool_spec(cls, name) for name in names]
 
 
-def _tool_spec(method: Any) -> dict[str, Any]:
+def _tool_spec(cls: type, name: str) -> dict[str, Any]:
+    method: Any = getattr(cls, name)
+    if not callable(method) or isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod):
+        raise contract.ContractError(f"tool {name} must be a plain method, def {name}(self, ...)")
     description = " ".join((method.__doc__ or "").split())
     if not description:
-        raise contract.ContractError(f"tool {method.__name__} needs a docstring that tells what it does")
-    return {"name": method.__name__, "description": description, "parameters": schema.tool_schema(method)}
+        raise contract.ContractError(f"tool {name} needs a docstring that tells what it does")
+    return {"name": name, "description": description, "parameters": schema.tool_schema(method)}
 
 
 def _step_reply(result: Any, role: str) -> Reply:
@@ -204,5 +212,8 @@ def _goal_actions(part: Any) -> list[dict[str, Any]]:
 def _follow(root: Any, path: str) -> Any:
     value = root
     for part in path.split("."):
-        value = value[part] if isinstance(value, dict) else getattr(value, part)
+        try:
+            value = value[part] if isinstance(value, dict) else getattr(value, part)
+        except (KeyError, AttributeError) as error:
+            raise contract.ContractError(f"hidden names {path!r}, and there is no {part!r} after reset") from error
     return value

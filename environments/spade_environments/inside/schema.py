@@ -51,12 +51,13 @@ def type_schema(annotation: Any, where: str) -> JsonSchema:
     if annotation in _PLAIN:
         return dict(_PLAIN[annotation])
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return {"enum": [member.value for member in annotation]}
+    choices = _choices(annotation)
+    if choices is not None:
+        return {"enum": _checked_choices(choices, where)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [type_schema(argument, where) for argument in arguments]}
+    if origin in (list, dict) and not arguments:
+        return dict(_PLAIN[origin])
     if origin is list:
         return {"type": "array", "items": type_schema(arguments[0], where)}
     if origin is dict and arguments[0] is str:
@@ -85,15 +86,66 @@ def _parameters(method: Callable[..., Any]) -> tuple[tuple[str, Any, Any], ...]:
     return tuple((parameter.name, hints[parameter.name], parameter.default) for parameter in parameters)
 
 
-def _typed(annotation: Any, value: Any) -> Any:
+def _choices(annotation: Any) -> list[tuple[Any, Any]] | None:
+    """JSON value and typed value of each choice of an Enum or a Literal; `None` of any other type."""
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return annotation(value)
-    if get_origin(annotation) in (Union, types.UnionType) and value is not None:
-        enums = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, enum.Enum)]
-        return enums[0](value) if enums else value
-    if annotation is float and isinstance(value, int):
+        return [(member.value, member) for member in annotation]
+    if get_origin(annotation) is Literal:
+        return [(value, value) for value in get_args(annotation)]
+    return None
+
+
+def _checked_choices(choices: list[tuple[Any, Any]], where: str) -> list[Any]:
+    values = [value for value, _ in choices]
+    odd = [value for value in values if not isinstance(value, str | int | float | None)]
+    if odd or not values:
+        found = f"the choice {odd[0]!r}" if odd else "no choice"
+        raise contract.ContractError(f"{where} has {found}; wanted choices that are str, int, float, bool or None")
+    return values
+
+
+def _is_same(choice: Any, value: Any) -> bool:
+    """Equal as JSON values: True and 1 are not."""
+    return choice == value and isinstance(choice, bool) == isinstance(value, bool)
+
+
+def _typed(annotation: Any, value: Any) -> Any:
+    """A JSON value that fits the annotation's schema, with Enum members and floats wherever they stand in it."""
+    if annotation is float:
         return float(value)
-    return value
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return next((_typed(option, value) for option in arguments if _fits(option, value)), value)
+    if origin is list and arguments:
+        return [_typed(arguments[0], item) for item in value]
+    if origin is dict and arguments:
+        return {key: _typed(arguments[1], item) for key, item in value.items()}
+    choices = _choices(annotation)
+    if choices is None:
+        return value
+    return next(typed for choice, typed in choices if _is_same(choice, value))
+
+
+_JSON_TYPES: dict[Any, Any] = {float: int | float}
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    """Whether a JSON value fits one option of a union."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    choices = _choices(annotation)
+    if choices is not None:
+        return any(_is_same(choice, value) for choice, _ in choices)
+    if origin in (Union, types.UnionType):
+        return any(_fits(option, value) for option in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(option, item) for option in arguments for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(
+            _fits(option, item) for option in arguments[1:] for item in value.values()
+        )
+    if isinstance(value, bool):
+        return annotation is bool
+    return isinstance(value, _JSON_TYPES.get(annotation, annotation))
 
 
 def _hints(method: Callable[..., Any]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Goals, replies and the turn structure of a ToolEnv."""
 
 import random
+from enum import StrEnum
 
 import pytest
 
 from spade_environments import Call, ContractError, Goal, TextEnv, ToolEnv, ToolError, tool
 from spade_environments.inside.contract import carries
+from spade_environments.inside.schema import bind_arguments
 
 
 class Desk(ToolEnv):
@@ -126,6 +128,19 @@ def test_a_tool_error_is_text_and_leaves_ok_false():
         ("order A123", "A12", False),
         ("x" * 301 + " 42", 42, False),
         ("", 42, False),
+        ("1204,340", 1204, True),
+        ("1204,340", 1204340, False),
+        ("1,234kg", 1, False),
+        ("12.5kg", 12, False),
+        ("version 1.2.3", 1.2, False),
+        ("It is .5 now", 0.5, True),
+        ("\N{MINUS SIGN}5 degrees", -5, True),
+        ("\N{MINUS SIGN}5 degrees", 5, False),
+        ("from 3-5", -5, False),
+        ("12.5", "12", False),
+        ("12.5", "5", False),
+        ("version 1.2.3", "1.2", False),
+        ("It is 12.", "12", True),
     ],
 )
 def test_a_reply_carries_its_value_as_a_whole_token(reply, value, met):
@@ -145,6 +160,11 @@ def test_a_reply_carries_its_value_as_a_whole_token(reply, value, met):
 def test_a_goal_that_cannot_be_judged_is_refused(arguments, told):
     with pytest.raises(ContractError, match=told):
         Goal(*arguments)
+
+
+def test_a_goal_with_an_empty_value_is_refused():
+    with pytest.raises(ContractError, match="every reply would carry it"):
+        Goal("replied", "What does it say?", value=" ")
 
 
 def desk_with(goals):
@@ -179,4 +199,47 @@ def test_a_single_turn_text_environment_answers_and_others_act():
     class Long(TextEnv):
         pass
 
-    assert (Once.tool_name, Long.tool_name) == ("answer", "act")
+    class _Named(TextEnv):
+        max_turns = 1
+        tool_name = "solve"
+
+    class Child(_Named):
+        pass
+
+    assert (Once.tool_name, Long.tool_name, Child.tool_name) == ("answer", "act", "solve")
+
+
+def test_a_method_that_keeps_its_arguments_changes_neither_the_call_nor_its_default():
+    class Basket(Desk):
+        @tool
+        def put(self, items: list = []) -> list:  # noqa: B006 (what designed code may write)
+            """Put items in."""
+            items.append("more")
+            return items
+
+    basket = Basket()
+    basket.rng = random.Random(0)
+    basket.reset(0)
+    call = Call("put", items=["one"])
+    assert basket.step(call)[0] == '["one", "more"]'
+    assert call.arguments == {"items": ["one"]}
+    default = bind_arguments(Basket.put, {})
+    assert [basket.step(Call("put", **default))[0] for _ in range(2)] == ['["more"]', '["more"]']
+
+
+def test_a_tool_may_return_a_member_of_a_string_enum():
+    class Size(StrEnum):
+        BIG = "big"
+
+    class Shop(Desk):
+        @tool
+        def size(self) -> Size:
+            """Read the size."""
+            return Size.BIG
+
+    shop = Shop()
+    shop.rng = random.Random(0)
+    shop.reset(0)
+    call = Call("size")
+    assert type(shop.step(call)[0]) is type(call.result) is str
+    assert call.result == "big"

@@ -69,8 +69,27 @@ def test_a_step_result_of_another_shape_is_refused(result, told):
         (HEAD + "class A(TextEnv):\n    observability = 'none'\n", "observability"),
         (HEAD + "class A(ToolEnv):\n    @tool\n    def hint(self):\n        'x'\n", "reserved"),
         (HEAD + "class A(ToolEnv):\n    @tool\n    def go(self):\n        return 1\n", "docstring"),
+        (HEAD + "class A(ToolEnv):\n    @tool\n    @staticmethod\n    def go(x: int):\n        'x'\n", "plain method"),
+        (
+            HEAD + "class _B(ToolEnv):\n    @tool\n    def go(self):\n        'x'\nclass A(_B):\n    go = None\n",
+            "plain",
+        ),
+        (HEAD + "class A(TextEnv):\n    tool_name = 'reset'\n", "tool_name is 'reset'"),
+        (HEAD + "class A(TextEnv):\n    tool_name = 'my tool'\n", "tool_name is 'my tool'"),
     ],
 )
 def test_a_class_that_breaks_the_contract_is_refused_at_load(source, told):
     with pytest.raises(ContractError, match=told):
         Episode(source)
+
+
+def test_a_second_name_makes_neither_a_second_class_nor_a_second_tool_of_one_name():
+    source = HEAD + "class A(ToolEnv):\n    @tool\n    def go(self):\n        'x'\n    run = go\nAlias = A\n"
+    assert [spec["name"] for spec in Episode(source).tools] == ["go", "run"]
+
+
+def test_a_hidden_path_that_leads_nowhere_is_told_by_name():
+    episode = Episode(TEXT.replace("'secret',", "'safe.pin',"))
+    episode.reset(0)
+    with pytest.raises(ContractError, match=r"hidden names 'safe.pin', and there is no 'safe'"):
+        episode.hidden_values()
