@@ -61,9 +61,29 @@ def lint(source: str, *, max_bytes: int = 65_536, designed: bool = True) -> tupl
         return (Problem(0, f"the source cannot be parsed: {error}", "Nest less, and leave out control characters."),)
     problems = list(_form(tree)) if designed else []
     names = _Names.of(tree)
-    problems += [problem for node in ast.walk(tree) for problem in _node_problems(node, names)]
+    problems += [problem for node in _nodes(tree) for problem in _node_problems(node, names)]
     problems += _text_formatting(tree)
     return tuple(sorted(set(problems), key=lambda problem: problem.line)[:MAX_PROBLEMS])
+
+
+def _nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node, and those of annotations that stand in strings: they are run when a tool's types are read."""
+    for node in ast.walk(tree):
+        yield node
+        written = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        for part in ast.walk(written) if isinstance(written, ast.expr) else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield from _annotation_nodes(part)
+
+
+def _annotation_nodes(text: ast.Constant) -> Iterator[ast.AST]:
+    try:
+        inner = ast.parse(str(text.value), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # a word of a Literal, or no type at all: nothing that could run
+    nodes = list(ast.walk(inner))
+    if any(isinstance(node, ast.Call | ast.Attribute) for node in nodes):  # a lone name does nothing
+        yield from (ast.copy_location(node, text) for node in nodes)
 
 
 def _form(tree: ast.Module) -> Iterator[Problem]:
@@ -128,7 +148,9 @@ class _Names:
         own: set[str] = set()
         called: set[int] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                imported |= {alias.asname or _root(alias.name): _root(alias.name) for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
                 imported |= {alias.asname or alias.name: alias.name for alias in node.names}
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 own.add(node.id)
@@ -137,6 +159,16 @@ class _Names:
             elif isinstance(node, ast.Call):
                 called.add(id(node.func))
         return cls(imported, frozenset(own), frozenset(called))
+
+    def module_of(self, node: ast.expr) -> str:
+        """The imported module or name at the root of `a.b.c`; empty where there is none."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return self.imported.get(node.id, "") if isinstance(node, ast.Name) else ""
+
+
+def _root(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
 
 
 def _node_problems(node: ast.AST, names: _Names) -> Iterator[Problem]:
@@ -154,7 +186,7 @@ def _node_problems(node: ast.AST, names: _Names) -> Iterator[Problem]:
 
 
 def _import_problems(node: ast.Import | ast.ImportFrom, module: str, names: list[str]) -> Iterator[Problem]:
-    root = module.split(".", maxsplit=1)[0]
+    root, *inner = module.split(".")
     if root == "spade_environments":
         unknown = [name for name in names if name not in contract.__all__]
         if module != root or unknown or isinstance(node, ast.Import):
@@ -166,7 +198,7 @@ def _import_problems(node: ast.Import | ast.ImportFrom, module: str, names: list
         yield Problem(node.lineno, f"import of {module!r}, which is not allowed", repair)
     elif any(name == "*" or name.startswith("_") for name in names if root != "__future__"):
         yield Problem(node.lineno, f"import of * or of a private name from {module}", "Import public names one by one.")
-    for name in names:
+    for name in (*inner, *names):
         if (root, name) in FORBIDDEN_ATTRIBUTES:
             yield Problem(node.lineno, f"import of {root}.{name}, which is not allowed", f"Do without {root}.{name}.")
 
@@ -184,12 +216,15 @@ def _name_problems(node: ast.Name, names: _Names) -> Iterator[Problem]:
 
 
 def _attribute_problems(node: ast.Attribute, names: _Names) -> Iterator[Problem]:
-    owner = names.imported.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
+    owner = names.module_of(node.value)
     if (_is_dunder(node.attr) and node.attr not in PLAIN_DUNDERS) or ("", node.attr) in FORBIDDEN_ATTRIBUTES:
         found = f"the attribute {node.attr}, which walks into the interpreter"
         yield Problem(node.lineno, found, f"Do without {node.attr}; keep what you need in your own attributes.")
     elif (owner, node.attr) in FORBIDDEN_ATTRIBUTES or (owner in MODULES and node.attr.startswith("_")):
         yield Problem(node.lineno, f"{owner}.{node.attr}, which is not allowed", f"Do without {owner}.{node.attr}.")
+    elif owner == "operator" and node.attr in REFLECTION and id(node) not in names.called:
+        found = f"{owner}.{node.attr} handed on as a value"
+        yield Problem(node.lineno, found, f"Call {node.attr} with a literal name, or not at all.")
 
 
 def _reflection_problems(node: ast.Call, names: _Names) -> Iterator[Problem]:
@@ -202,7 +237,11 @@ def _reflection_problems(node: ast.Call, names: _Names) -> Iterator[Problem]:
     if not values or not all(isinstance(value, str) for value in values):
         repair = "Use a dict from names to methods or values instead."
         yield Problem(node.lineno, f"{name} with a name that is not a literal", repair)
-    elif any(part.startswith("__") for value in values for part in str(value).split(".")):
+    elif any(
+        part.startswith("__") or {("", part), (names.module_of(node.args[0]), part)} & FORBIDDEN_ATTRIBUTES
+        for value in values
+        for part in str(value).split(".")
+    ):
         yield Problem(node.lineno, f"{name} of {values[0]!r}, which walks into the interpreter", f"Do without {name}.")
 
 

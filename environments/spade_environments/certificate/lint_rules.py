@@ -51,15 +51,21 @@ _INTERPRETER = _words(
 _NUMPY_FILES = _words(
     """load save savez savez_compressed loadtxt savetxt genfromtxt fromfile memmap ctypeslib f2py distutils sys os"""
 )
-_SHOWING_SYS = _words("dataclasses enum statistics typing types collections contextlib ast re")
+# What allowed modules hold without being asked, under the names that they give it (Python 3.11 to 3.13).
+_REACHES = _words(
+    """sys os builtins bltns platform threading inspect codecs copyreg warnings subprocess socket signal ctypes
+    importlib pathlib shutil tempfile"""
+)
 
 # ("", name) is forbidden on anything, (module, name) on that module.
 FORBIDDEN_ATTRIBUTES = frozenset(
     {("", name) for name in _INTERPRETER}
     | {("numpy", name) for name in _NUMPY_FILES}
-    | {(module, "sys") for module in _SHOWING_SYS}
+    | {(module, name) for module in MODULES for name in _REACHES}
     | {("io", name) for name in _words("open open_code FileIO OpenWrapper")}
-    | {("string", "Formatter"), ("types", "FunctionType"), ("types", "CodeType")}
+    | {("typing", name) for name in _words("get_type_hints ForwardRef evaluate_forward_ref")}
+    | {("types", name) for name in _words("FunctionType LambdaType CodeType")}
+    | {("string", "Formatter")}
 )
 
 # Attributes with which ToolEnv keeps its place among the goals.

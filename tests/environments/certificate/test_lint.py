@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import types
+
 import pytest
 
 from spade_environments.certificate import lint
+from spade_environments.certificate.lint_rules import MODULES
 
 REFUSED = [
     "import os",
@@ -59,6 +63,21 @@ REFUSED = [
     "text % {'a': 1}",
     "f'{x}' % 3",
     "def step(self, word: str):\n    return word % 3",
+    "import uuid\nuuid.os.getpid()",
+    "import uuid\nself.load = uuid.os",
+    "from contextlib import os",
+    "import dataclasses\ndataclasses.builtins.exec('1')",
+    "import json\njson.decoder.scanner.re.enum.sys",
+    "import html.parser as parser\nparser.re.copyreg",
+    "import numpy.ctypeslib",
+    "from numpy.lib.ctypeslib import x",
+    "import uuid\ngetattr(uuid, 'os')",
+    "getattr(frame, 'f_back')",
+    "import operator\nread = operator.attrgetter\nread(action)(self)",
+    "def f(self, x: 'open(1)'): pass",
+    "def f(self) -> 'list[eval(1)]': pass",
+    "x: list['().__class__'] = []",
+    "import typing\ntyping.get_type_hints(f)",
     "x = '\ud800'",
     "def f(:",
     "(" * 300 + ")" * 300,
@@ -85,6 +104,10 @@ HONEST = [
     "format(x, '.2f')",
     "open = [order for order in orders if order.open]\nreturn_ = len(open)",
     "def f(self, input): return input + 1",
+    "self.os = 'linux'\nself.platform.name",
+    "import collections.abc\nx: collections.abc.Mapping",
+    "from typing import Literal\ndef f(self, x: Literal['open', 'a b', 'class', 'exit now']) -> 'Board': pass",
+    "import operator\nitems.sort(key=operator.itemgetter(1))\ntotal = reduce(operator.add, items)",
 ]
 
 
@@ -98,6 +121,18 @@ def test_a_line_that_reaches_out_is_refused_with_its_place(source):
 @pytest.mark.parametrize("source", HONEST)
 def test_an_honest_line_passes(source):
     assert lint(source, designed=False) == ()
+
+
+def test_no_allowed_module_lends_another_that_is_not():
+    for name in sorted(MODULES - {"numpy", "__future__", "spade_environments"}):
+        module = importlib.import_module(name)
+        lent = [
+            public
+            for public, value in vars(module).items()
+            if isinstance(value, types.ModuleType) and not public.startswith("_")
+            if value.__name__.split(".")[0].lstrip("_") not in MODULES
+        ]
+        assert all(lint(f"import {name}\n{name}.{public}", designed=False) for public in lent), (name, lent)
 
 
 def test_linting_never_runs_the_source():
