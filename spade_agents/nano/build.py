@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,12 +18,13 @@ from tokenizers import Tokenizer
 from spade_agents.nano.demonstrate import demonstrate
 from spade_agents.nano.examples import Mixture, warm_program
 from spade_agents.nano.grammar.words import varying, whole_words
-from spade_agents.nano.measure import measure
+from spade_agents.nano.measure import FINGERPRINTS, MARK_BYTES, measure, read_fingerprints
 from spade_agents.nano.stream import open_stream
 from spade_agents.nano.tokenizer import save_tokenizer, train_tokenizer
 from spade_agents.nano.warmup import NanoShape, Progress, WarmupSettings, new_model, warm_up
 from spade_agents.rendering import written_text
 from spade_agents.rendering.tools import tools_block
+from spade_agents.training.folder import load_model
 
 __all__ = ["build", "build_tokenizer"]
 
@@ -39,6 +41,7 @@ def build(
     seed: int,
     minutes: float,
     steps: int | None = None,
+    start: Path | None = None,
     shape: NanoShape | None = None,
     mixture: Mixture | None = None,
     settings: WarmupSettings | None = None,
@@ -53,6 +56,7 @@ def build(
         seed: of data, tokenizer and weights.
         minutes: of training; making the tokenizer takes half a minute more.
         steps: ends training earlier.
+        start: an earlier nano to go on from, with its tokenizer and shape; its fingerprints are added to.
         shape: of the model; this and the next two are by default those of the shipped one.
         mixture: of the data.
         settings: of training.
@@ -63,10 +67,15 @@ def build(
     shape, mixture = shape or NanoShape(), mixture or Mixture()
     settings = settings or WarmupSettings(minutes=minutes, steps=steps)
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = build_tokenizer(seed=seed, programs=tokenizer_programs)
-    save_tokenizer(tokenizer, out, context=shape.context)
-    model = new_model(shape, vocabulary=tokenizer.get_vocab_size(), seed=seed)
-    say(f"{sum(p.numel() for p in model.parameters())} parameters, {tokenizer.get_vocab_size()} tokens")
+    if start is None:
+        tokenizer = build_tokenizer(seed=seed, programs=tokenizer_programs)
+        save_tokenizer(tokenizer, out, context=shape.context)
+        model = new_model(shape, vocabulary=tokenizer.get_vocab_size(), seed=seed)
+    else:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copyfile(start / name, out / name)
+        model = load_model(start).train()
+    say(f"{sum(p.numel() for p in model.parameters())} parameters, {model.config.vocab_size} tokens")
     log: list[dict[str, Any]] = []
 
     def report(progress: Progress) -> None:
@@ -86,15 +95,24 @@ def build(
             report=report,
             save=lambda progress: save_model(model, out, seed=seed, trained=asdict(progress)),
         )
-    trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {})}
+    earlier = _earlier(start) if start is not None else {}
+    trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {}), **earlier}
     save_model(model, out, seed=seed, trained=trained)
-    (out / "warmup_fingerprints.bin").write_bytes(b"".join(sorted(bytes.fromhex(mark[:12]) for mark in seen)))
+    marks = {bytes.fromhex(mark)[:MARK_BYTES] for mark in seen}
+    if start is not None and (start / FINGERPRINTS).is_file():
+        marks |= read_fingerprints(start)
+    (out / FINGERPRINTS).write_bytes(b"".join(sorted(marks)))
     (out / "warmup_log.json").write_text(json.dumps(log), encoding="utf-8")
     if measured:
         say("measuring designs and plays")
         figures = asyncio.run(measure(out))
         save_model(model, out, seed=seed, trained=trained, figures=figures)
         say(json.dumps(figures))
+
+
+def _earlier(start: Path) -> dict[str, Any]:
+    """What the start was trained on, to stand beside what came after."""
+    return {"before": json.loads((start / "spade.json").read_text(encoding="utf-8")).get("trained", {})}
 
 
 def build_tokenizer(*, seed: int, programs: int = 600) -> Tokenizer:

@@ -35,9 +35,9 @@ class Mixture:
         slips: how often the demonstrator errs.
     """
 
-    plays: int = 2
+    plays: int = 3
     hinted: float = 0.3
-    hints: float = 0.4
+    hints: float = 0.3
     slips: Slips = field(default_factory=Slips)
 
 

@@ -23,8 +23,17 @@ from spade_environments.certificate import Verdict, certify_hint, certify_many
 from spade_environments.certificate.novelty import fingerprint
 from spade_environments.sandbox import Sandbox, open_sandbox
 
-__all__ = ["DesignFigures", "measure", "measure_designs", "read_fingerprints", "solve_rates"]
+__all__ = [
+    "FINGERPRINTS",
+    "MARK_BYTES",
+    "DesignFigures",
+    "measure",
+    "measure_designs",
+    "read_fingerprints",
+    "solve_rates",
+]
 
+FINGERPRINTS = "warmup_fingerprints.bin"
 MARK_BYTES = 6
 """Bytes of each fingerprint that the model's folder keeps."""
 
@@ -56,7 +65,7 @@ class DesignFigures:
 
 def read_fingerprints(folder: Path) -> frozenset[bytes]:
     """The warm-up's fingerprints, `MARK_BYTES` each, from a nano's folder."""
-    data = (folder / "warmup_fingerprints.bin").read_bytes()
+    data = (folder / FINGERPRINTS).read_bytes()
     return frozenset(data[start : start + MARK_BYTES] for start in range(0, len(data), MARK_BYTES))
 
 

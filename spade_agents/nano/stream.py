@@ -22,7 +22,7 @@ __all__ = ["Chunk", "make_chunk", "open_stream"]
 PROGRAMS_IN_A_CHUNK = 32
 _AHEAD = 12
 _MOST_DRILLS = 80
-_FEWEST_DRILLS = 8
+_FEWEST_DRILLS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from spade_agents.nano.grammar.words import DOMAINS, DomainWords, corpus_only, held_out, warm
@@ -78,8 +78,16 @@ _PLACES = (
 
 
 def write_document(rng: random.Random, vocabulary: Vocabulary = "warm", domain: DomainWords | None = None) -> Document:
-    """Draw a domain's words and write a document that holds them."""
-    words = _draw_words(rng, domain or rng.choice(DOMAINS), vocabulary)
+    """Draw a domain's words and write a document that holds them.
+
+    Every other document of the warm-up mixes the words of all domains, so that a word must be read in the document and
+    cannot be guessed from the company it keeps.
+    """
+    mixed = vocabulary == "warm" and domain is None and rng.random() < _MIXED_SHARE
+    if mixed:
+        words = replace(_draw_words(rng, _MIXED, "given"), desk=rng.choice(DOMAINS).desk)
+    else:
+        words = _draw_words(rng, domain or rng.choice(DOMAINS), vocabulary)
     parts = [rng.choice(_LISTS), rng.choice(_ATTRIBUTES), rng.choice(_ACTS), rng.choice(_PLACES)]
     if rng.random() < 0.5:
         rng.shuffle(parts)
@@ -99,7 +107,7 @@ def write_document(rng: random.Random, vocabulary: Vocabulary = "warm", domain: 
     return Document(text=filled, domain=words.domain, words=words)
 
 
-def _draw_words(rng: random.Random, domain: DomainWords, vocabulary: Vocabulary) -> Words:
+def _draw_words(rng: random.Random, domain: DomainWords, vocabulary: Vocabulary | Literal["given"]) -> Words:
     used: set[str] = set()
 
     def draw(words: tuple[str, ...], count: int) -> tuple[str, ...]:
@@ -123,8 +131,10 @@ def _draw_words(rng: random.Random, domain: DomainWords, vocabulary: Vocabulary)
     )
 
 
-def _pool(words: tuple[str, ...], vocabulary: Vocabulary, count: int) -> tuple[str, ...]:
+def _pool(words: tuple[str, ...], vocabulary: Vocabulary | Literal["given"], count: int) -> tuple[str, ...]:
     """The words to draw `count` from; a held-out list too short for it is filled up with words of the warm-up."""
+    if vocabulary == "given":
+        return words
     if vocabulary == "warm":
         return warm(words)
     if vocabulary == "corpus":
@@ -133,7 +143,25 @@ def _pool(words: tuple[str, ...], vocabulary: Vocabulary, count: int) -> tuple[s
     return unseen if len(unseen) >= count + 4 or count == 1 else unseen + warm(words)
 
 
-_NAMES = tuple(dict.fromkeys(name for domain in DOMAINS for name in domain.names))
+def _union(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for words in lists for word in words))
+
+
+_NAMES = _union(domain.names for domain in DOMAINS)
+
+_MIXED_SHARE = 0.5
+_MIXED = DomainWords(
+    domain="mixed",
+    desk="",
+    things=_union(warm(domain.things) for domain in DOMAINS),
+    names=_union(warm(domain.names) for domain in DOMAINS),
+    numbers=_union(warm(domain.numbers) for domain in DOMAINS),
+    qualities=_union(warm(domain.qualities) for domain in DOMAINS),
+    values=_union(warm(domain.values) for domain in DOMAINS),
+    acts=_union(warm(domain.acts) for domain in DOMAINS),
+    places=_union(warm(domain.places) for domain in DOMAINS),
+)
+"""The words that the warm-up may use, of all domains together."""
 
 
 def _series(words: tuple[str, ...], last: str = "and") -> str:
