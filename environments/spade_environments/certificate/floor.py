@@ -14,11 +14,14 @@ from .plays import Player, Slot, Transcript, scripted
 from .probes import random_arguments, text_action, tokens
 from .trial import Trial, by_goal, seeds_of
 from .types import Gate
+from .values import instructions
 
 __all__ = ["dumper", "floor_gate", "random_player", "silent"]
 
 FRESH = 24
 CANDIDATES = 12
+HABITS = 32
+LISTED = 1000
 SCRIPTS = 3
 _COMMON = ("yes", "no", "0", "1", "2", "a", "A", "true", "none")
 _REPLY_LIMIT = 300
@@ -30,7 +33,8 @@ Play = Callable[[int], Awaitable[float]]
 async def floor_gate(trial: Trial) -> str:
     """Gate 7: silent, random, repeating and dumping agents, a constant first action and a foreign script win little."""
     _check_depth(trial)
-    found = [await _check_agent(trial, name, make) for name, make in _agents(trial).items()]
+    agents = _agents(trial) | await _habits(trial)
+    found = [await _check_agent(trial, name, make) for name, make in agents.items()]
     found.append(await _check_first_actions(trial))
     found.append(await _check_scripts(trial))
     if trial.step_fault is not None and Gate.ROBUSTNESS not in trial.settings.gates:
@@ -57,9 +61,22 @@ def _agents(trial: Trial) -> dict[str, Callable[[int], Player]]:
     agents: dict[str, Callable[[int], Player]] = {} if text else {"silent": lambda seed: silent}
     agents |= {f"random {number + 1}": random_agent(number) for number in range(trial.settings.floor_plays)}
     agents["dump"] = lambda seed: dumper(tools, text=text, max_turns=limit, cut=seed % 2 == 0)
-    if text and limit > 1:
-        agents |= {f"repeat {shown(action)}": _repeating(action) for action in _usual(trial, trial.seeds[:2])}
+    if text:
+        agents["every number"] = _repeating(text_action(tools[0], " ".join(map(str, range(LISTED)))))
     return agents
+
+
+async def _habits(trial: Trial) -> dict[str, Callable[[int], Player]]:
+    """One action again and again in a text game of turns: of the gold, and words of the task that win on one seed."""
+    tool, limit = trial.declared.tools[0], trial.declared.max_turns
+    if not trial.is_text or limit == 1:
+        return {}
+    seed = trial.seeds[0]
+    words = [token for token in tokens(trial.probes[seed].first.text) if token.isalpha()][:HABITS]
+    said = [text_action(tool, word) for word in words]
+    won = [action for action in said if await _value(trial, seed, _repeating(action)(seed), limit) > 0]
+    actions = _distinct([*_usual(trial, trial.seeds[:2]), *won])
+    return {f"repeat {shown(action)}": _repeating(action) for action in actions}
 
 
 def _repeating(action: Action) -> Callable[[int], Player]:
@@ -194,11 +211,12 @@ def dumper(tools: Sequence[ToolSpec], *, text: bool, max_turns: int, cut: bool) 
         if text:
             return text_action(tools[0], " ".join(tokens(*play.texts)) if cut else play.texts[-1])
         results = [step.result.observation.text for step in play.steps if isinstance(step.action, ToolCall)]
+        asked = instructions(play)[-1]
         replied = [number for number, step in enumerate(play.steps, 1) if isinstance(step.action, Reply)]
         since = len(play.steps) - max(replied, default=0)
         new = [call for call in _reads(tools, tokens(*play.texts)) if call not in play.actions]
         if not new or since >= max(1, (max_turns - max(replied, default=0)) // 2):
-            told = " ".join(tokens(*results))
+            told = " ".join(tokens(*results, asked))
             return Reply(text=told[:_REPLY_LIMIT] if cut else told)
         return new[0]
 

@@ -9,6 +9,7 @@ from spade_environments.types import Action, Reply
 
 from .findings import Rejection, quoted, shown
 from .plays import Slot, Step, Transcript
+from .probes import all_tokens
 from .trial import Trial
 from .values import gold_values, holds, instructions
 
@@ -80,7 +81,7 @@ async def _check_hidden(trial: Trial) -> None:
         first = trial.probes[seed].first.text
         values = await trial.children.hidden_values(Slot.GOLD, seed)
         for path, value in values.items():
-            if value.strip() and value not in ("None", "True", "False") and holds(first, value.strip()):
+            if value.strip() and value not in ("None", "True", "False") and _shows(first, value.strip()):
                 found.setdefault(path, []).append(seed)
     for path, seeds in found.items():
         if len(seeds) > len(trial.seeds) / 2:
@@ -88,6 +89,14 @@ async def _check_hidden(trial: Trial) -> None:
                 f"the hidden value {path} stands in the first observation on {len(seeds)} seeds (seed {seeds[0]})"
             )
             raise Rejection(evidence, "Leave it out of the first observation, or do not call it hidden.")
+
+
+def _shows(text: str, value: str) -> bool:
+    """Whether a hidden value stands in `text`: as it is, or the parts of a list or dict in a row."""
+    if value[0] not in "[({":
+        return holds(text, value)
+    parts, seen = all_tokens(value), all_tokens(text)
+    return bool(parts) and any(seen[start : start + len(parts)] == parts for start in range(len(seen)))
 
 
 def _check_rewards(plays: list[Transcript]) -> None:

@@ -11,15 +11,20 @@ from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
 from .plays import Player, Transcript
 
-__all__ = ["prober", "random_arguments", "sole_argument", "text_action", "tokens"]
+__all__ = ["all_tokens", "prober", "random_arguments", "sole_argument", "text_action", "tokens"]
 
 _WORDS = ("", "help", "yes", "1", "0", "look", "a", "-1 -1")
 _TOKEN = re.compile(r"[^\W_](?:[\w.:/@-]*\w)?|-?\d+(?:\.\d+)?")
 
 
+def all_tokens(text: str) -> list[str]:
+    """Words, numbers and identifiers in order of appearance, as often as they appear."""
+    return _TOKEN.findall(text)
+
+
 def tokens(*texts: str) -> list[str]:
     """Distinct words, numbers and identifiers in order of appearance."""
-    return list(dict.fromkeys(token for text in texts for token in _TOKEN.findall(text)))
+    return list(dict.fromkeys(token for text in texts for token in all_tokens(text)))
 
 
 def sole_argument(tool: ToolSpec) -> str:

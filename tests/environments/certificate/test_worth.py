@@ -93,6 +93,54 @@ BROKEN = [
         ],
         ["mean return of 0.4"],
     ),
+    (
+        "floor",
+        "a reply with all that the user said wins",
+        "desk",
+        [
+            (
+                'f"What is the total of order {first}?", value=self.state[first]["total"])',
+                'f"Which comes first, {first} or {second}?", value=min(first, second))',
+            ),
+            ('[Call("get_order", order_id=first), str(self.state[first]["total"])]', "[min(first, second)]"),
+            ("        ]\n\n    def solution", "        ][:1]\n\n    def solution"),
+            (
+                '[Call("cancel_order", order_id=third)],\n        ]',
+                '[Call("cancel_order", order_id=third)],\n        ][:1]',
+            ),
+        ],
+        ["dump", "mean return"],
+    ),
+    (
+        "floor",
+        "waiting long enough wins",
+        "dial",
+        [
+            ('"Open the lock: say a number from 0 to 99."', '"Open the lock: wait, or say a number from 0 to 99."'),
+            (
+                "word = action.strip()",
+                "word = action.strip()\n        self.turns -= word != 'wait'\n        if self.turns > 6:\n"
+                "            return 'It opens.', 1.0, True, False, {}",
+            ),
+        ],
+        ["repeat act(action='wait')", "mean return of 1.00"],
+    ),
+    (
+        "floor",
+        "a list of all numbers holds the answer",
+        "dial",
+        [
+            ("max_turns = 10", "max_turns = 1"),
+            ("if not word.isdigit():", "if not word:"),
+            ("if int(word) == self.secret:", "if str(self.secret) in word.split():"),
+            (
+                'return "Higher." if int(word) < self.secret else "Lower.", 0.0, False, False, {}',
+                "return 'No.', 0.0, True, False, {}",
+            ),
+            ('["50", str(self.secret)] if self.secret != 50 else ["50"]', "[str(self.secret)]"),
+        ],
+        ["every number", "mean return of 1.00"],
+    ),
     # 8 robustness
     (
         "robustness",
@@ -207,6 +255,17 @@ BROKEN = [
             ("What is the total of order {first}?", "What is the total of order {first}, not of {self.spare}?"),
         ],
         ["hidden value spare"],
+    ),
+    (
+        "leak",
+        "a hidden list stands in the first observation, part by part",
+        "dial",
+        [
+            ('("secret",)', '("digits",)'),
+            ("self.turns = 0", "self.turns = 0\n        self.digits = [self.secret // 10, self.secret % 10]"),
+            ('"Open the lock: say', 'f"Lock {self.digits[0]} + {self.digits[1]}: say'),
+        ],
+        ["hidden value digits"],
     ),
     ("leak", "the reward is told", "dial", [('"Say a number."', '"Say a number. Reward: 0."')], ["reward", "action 1"]),
     (
