@@ -65,7 +65,7 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
         raise ConfigurationError(f"override {text!r} is not of the form key.path=value, such as run.rollouts=12")
     try:
         return names, tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return names, value.strip()
 
 
@@ -97,7 +97,7 @@ def _read(path: Path) -> Tree:
         raise ConfigurationError(
             f"the configuration {path} cannot be read ({error.strerror}); give a .toml file"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
 
 

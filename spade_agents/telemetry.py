@@ -13,6 +13,8 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from spade_agents.errors import UsageError
+
 __all__ = ["BarReporter", "LineReporter", "MetricsLog", "ProgressReporter", "Row", "SilentReporter", "open_progress"]
 
 Row = Mapping[str, Any]
@@ -36,11 +38,24 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def rows(self) -> list[dict[str, Any]]:
-        """All whole rows, in order."""
+        """All whole rows, in order.
+
+        Raises:
+            UsageError: a line that is no row.
+        """
         if not self.path.exists():
             return []
         lines = self.path.read_bytes().split(b"\n")[:-1]
-        return [json.loads(line) for line in lines if line.strip()]
+        return [self._row(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise UsageError(f"{self.path}, line {number}, is no row of JSON; the file was changed or is damaged")
+        return row
 
     def truncate(self, rows: int) -> None:
         """Keep the first `rows` rows; the file is replaced at once, never half-written."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spade_environments.spec import EnvironmentSpec, Skill, SpecError
 
-__all__ = ["load_spec", "spec_path"]
+__all__ = ["load_spec", "read_source", "spec_path"]
 
 _SIZE_LIMIT = 256 * 1024
 
@@ -31,7 +31,7 @@ def load_spec(path: str | Path) -> EnvironmentSpec:
     if not beside.exists():
         raise SpecError(_how_to_make(Path(path), beside))
     try:
-        spec = EnvironmentSpec.from_json(_read_text(beside), source=source)
+        spec = EnvironmentSpec.from_json(read_source(beside), source=source)
     except SpecError as error:
         raise SpecError(f"{beside}: {error}") from error
     if spec.provenance.get("kind", "catalogue") == "catalogue":
@@ -46,16 +46,24 @@ def _read(path: Path) -> str:
         raise SpecError(f"{path} is a directory; wanted one source file, NAME.py")
     if not path.exists():
         raise SpecError(f"there is no file {path}; check the path (it is taken from {Path.cwd()})")
-    return _read_text(path)
+    return read_source(path)
 
 
-def _read_text(path: Path) -> str:
+def read_source(path: Path) -> str:
+    """The text of a source file or spec, line ends as they are: an id is of the bytes.
+
+    Raises:
+        SpecError: it is missing, no plain file, too large or not UTF-8.
+    """
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():  # to read a pipe or a device would never end
+            raise SpecError(f"{path} is no plain file; wanted one")
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= _SIZE_LIMIT else b""
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > _SIZE_LIMIT:
-        raise SpecError(f"{path} is {len(data)} bytes; at most {_SIZE_LIMIT}")
+    if size > _SIZE_LIMIT:
+        raise SpecError(f"{path} is {size} bytes; at most {_SIZE_LIMIT}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -84,21 +84,25 @@ class EnvironmentSpec:
         """Read what `to_json` wrote.
 
         Raises:
-            SpecError: not JSON, a missing or unknown field, or an id that is not the hash of the source.
+            SpecError: not JSON, a missing or unknown field, a value out of range, or an id that is not the hash of the
+                source.
         """
         try:
             fields = msgspec.json.decode(text, type=dict[str, Any])
-            identity = fields.pop("id", None)
+            identity = msgspec.convert(fields.pop("id", None), str | None)
             if source is not None:
                 fields["source"] = source
             spec = msgspec.convert(fields, cls)
             unknown = sorted(set(fields) - set(cls.__dataclass_fields__))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise SpecError(f"the spec cannot be read: {error}") from error
         if unknown:
             raise SpecError(
                 f"the spec has an unknown field {unknown[0]!r}; known: {', '.join(cls.__dataclass_fields__)}"
             )
+        if not spec.name.strip() or not 0.0 <= spec.difficulty <= 1.0:
+            found = f"name {spec.name!r} and difficulty {spec.difficulty:g}"
+            raise SpecError(f"the spec has {found}; wanted a name that is not empty and a difficulty in [0, 1]")
         if identity not in (None, spec.id):
             raise SpecError(f"the spec is of source {identity[:12]}, but the source's hash is {spec.id[:12]}")
         return spec

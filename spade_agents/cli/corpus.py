@@ -29,8 +29,11 @@ def build(
     if out.exists():
         raise UsageError(f"{out} exists and is left as it is; choose another --out")
     documents = list(stdlib_documents(words=words))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_corpus(out, documents)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_corpus(out, documents)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
     typer.echo(f"wrote {len(documents)} documents to {out}; use them by: spade train nano designer.corpus={out}")
 
 

@@ -181,10 +181,11 @@ def _summary(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def _page(shown: dict[str, Any]) -> str:
+    observed = {"full": "fully", "partial": "partially"}[shown["observability"]]
     lines = [
         f"{shown['name']} ({shown['id'][:12]})",
         f"  {shown['skill']}, {shown['domain']}, difficulty {shown['difficulty']:.2f}",
-        f"  {shown['base']} environment, {shown['observability']}ly observed, at most {shown['max_turns']} turns",
+        f"  {shown['base']} environment, {observed} observed, at most {shown['max_turns']} turns",
         "tools:",
     ]
     for tool in shown["tools"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
 
 from spade_agents.errors import SpadeError
@@ -15,6 +16,10 @@ _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "deepspeed", "numpy"), "train"),
     "agents": "agents",
 }
+
+
+# What a path given by a person may meet anywhere; a file that is missing is told where it is looked for.
+_UNFIT_PATH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
 
 class Failure(NamedTuple):
@@ -35,6 +40,10 @@ def described(error: Exception) -> Failure | None:
         return Failure(f"{error} ({advice})", FAILED)
     if isinstance(error, HostFault):
         return Failure(f"{error} (the machine is at fault, not the environment; `spade doctor` tells more)", UNDECIDED)
+    if isinstance(error, OSError) and error.errno in _UNFIT_PATH and error.filename is not None:
+        name = str(error.filename)
+        told = name if len(name) <= 200 else f"{name[:200]}…"
+        return Failure(f"{told}: {error.strerror}; give a path that can be used", USAGE)
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         extra = _EXTRAS[error.name]
         return Failure(f"{error.name} is not installed; this needs: pip install 'spade-agents[{extra}]'", USAGE)

@@ -65,6 +65,11 @@ def write_scaffold(name: str, base: Base, folder: Path) -> Scaffold:
     for path in files:
         if path.exists():
             raise UsageError(f"{path} exists and is left as it is; choose another name or another --out")
-    files.source.write_text(source, encoding="utf-8")
-    files.spec.write_text(_SPEC.format(name=name, skill=_SKILLS[base]), encoding="utf-8")
+    try:
+        files.spec.write_text(_SPEC.format(name=name, skill=_SKILLS[base]), encoding="utf-8")
+        files.source.write_text(source, encoding="utf-8")
+    except OSError as error:
+        for path in files:
+            path.unlink(missing_ok=True)
+        raise UsageError(f"{folder} cannot be written to: {error.strerror}") from error
     return files

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spade_agents.errors import UsageError
 from spade_environments import EnvironmentSpec, SpecError
-from spade_environments.loader import load_spec
+from spade_environments.loader import load_spec, read_source
 from spade_environments.registry import find
 
 __all__ = ["NamedSpec", "one_spec", "specs_at"]
@@ -45,7 +45,7 @@ def specs_at(target: str) -> list[NamedSpec]:
         SpecError: nothing of that name, or a file that cannot be read.
     """
     path = Path(target)
-    if not path.is_dir():
+    if not target or not path.is_dir():
         spec = find(target)
         return [NamedSpec(target, spec, path if path.exists() else None)]
     found = [
@@ -65,9 +65,9 @@ def _read(source: Path) -> EnvironmentSpec:
     if pooled is None:
         return load_spec(source)
     try:
-        return EnvironmentSpec.from_json(pooled.read_text(encoding="utf-8"), source=source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{source} cannot be read: {error}") from error
+        return EnvironmentSpec.from_json(read_source(pooled), source=read_source(source))
+    except SpecError as error:
+        raise SpecError(f"{source.parent}: {error}") from error
 
 
 def _pooled_spec(source: Path) -> Path | None:

@@ -66,20 +66,25 @@ def load_corpus(path: Path, *, seed: int = 0) -> Corpus:
     """Read a JSONL corpus.
 
     Raises:
-        UsageError: the file is missing, empty, or a line is not an object with a non-empty `text`.
+        UsageError: the file is missing, empty or not UTF-8, or a line is not an object with a non-empty `text`.
     """
     if not path.is_file():
         raise UsageError(
             f"the corpus {path} does not exist; give a JSONL file, or leave designer.corpus at 'builtin' or 'none'"
         )
-    with path.open(encoding="utf-8") as lines:
-        return Corpus(documents=tuple(_documents(lines, str(path))), seed=seed)
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return Corpus(documents=tuple(_documents(lines, str(path))), seed=seed)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the corpus {path} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"the corpus {path} cannot be read: {error.strerror}") from error
 
 
 def builtin_corpus(*, seed: int = 0) -> Corpus:
     """The small corpus that travels with the package."""
     text = (resources.files("spade_agents.designer") / "data" / "corpus.jsonl").read_text(encoding="utf-8")
-    return Corpus(documents=tuple(_documents(text.splitlines(), "the built-in corpus")), seed=seed)
+    return Corpus(documents=tuple(_documents(text.split("\n"), "the built-in corpus")), seed=seed)
 
 
 def write_corpus(path: Path, documents: Sequence[Document]) -> None:
@@ -97,10 +102,18 @@ def _documents(lines: Iterable[str], where: str) -> Iterator[Document]:
         try:
             fields = json.loads(line)
             text = fields["text"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"{where}, line {number}: wanted a JSON object with a text, found {line[:60]!r}"
             ) from error
         if not isinstance(text, str) or not text.strip():
             raise UsageError(f"{where}, line {number}: the text is empty or no string")
-        yield Document(id=str(fields.get("id", number)), text=text, domain=str(fields.get("domain", "general")))
+        document = Document(id=str(fields.get("id", number)), text=text, domain=str(fields.get("domain", "general")))
+        if not all(_is_text(part) for part in (document.id, text, document.domain)):
+            raise UsageError(f"{where}, line {number}: it holds half a surrogate pair; write plain text")
+        yield document
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8: JSON's escapes may name what cannot."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)

@@ -78,7 +78,7 @@ class ScriptedPolicy:
         """
         if not path.is_file():
             raise UsageError(f"no file {path}; wanted a JSONL file with one assistant message a line")
-        lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        lines = enumerate(path.read_text(encoding="utf-8").split("\n"), start=1)
         messages = [_read_line(line, where=f"{path}:{number}") for number, line in lines if line.strip()]
         return cls(_replaying(messages), name=f"scripted:{path.name}", renderer=renderer)
 

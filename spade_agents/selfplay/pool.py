@@ -16,7 +16,8 @@ from spade_agents.errors import UsageError
 from spade_agents.selfplay.run_directory import write_whole
 from spade_agents.telemetry import MetricsLog
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import Certificate
+from spade_environments.certificate import Certificate, CertificateError
+from spade_environments.loader import read_source
 from spade_environments.registry import catalogue
 from spade_environments.spec import SpecError
 
@@ -71,7 +72,10 @@ class Pool:
     def outcomes(self, environment_id: str) -> tuple[OutcomeRow, ...]:
         """All rows of an environment, oldest first."""
         rows = MetricsLog(self.path / environment_id / "outcomes.jsonl").rows()
-        return tuple(msgspec.convert(row, OutcomeRow) for row in rows)
+        try:
+            return tuple(msgspec.convert(row, OutcomeRow) for row in rows)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the outcomes of {self.path / environment_id} cannot be read: {error}") from error
 
     def index(self, ids: Sequence[str]) -> None:
         """Write `pool.json`: the environments of the pool, in the order of their admission."""
@@ -99,7 +103,7 @@ class Pool:
         """
         folder = self.path / environment_id
         try:
-            source = (folder / "environment.py").read_text(encoding="utf-8")
+            source = read_source(folder / "environment.py")
             return EnvironmentSpec.from_json((folder / "spec.json").read_bytes(), source=source)
         except (OSError, SpecError) as error:
             raise UsageError(f"the pool's environment {folder} cannot be read: {error}") from error
@@ -107,7 +111,10 @@ class Pool:
     def certificate(self, environment_id: str) -> Certificate | None:
         """The certificate of an environment, where one was kept."""
         path = self.path / environment_id / "certificate.json"
-        return Certificate.from_json(path.read_bytes()) if path.exists() else None
+        try:
+            return Certificate.from_json(path.read_bytes()) if path.exists() else None
+        except (OSError, CertificateError) as error:
+            raise UsageError(f"{path} cannot be read: {error}") from error
 
     def truncate(self, ids: Sequence[str], *, rollout: int) -> None:
         """Forget the environments that are not among `ids`, and all outcomes of `rollout` and later."""

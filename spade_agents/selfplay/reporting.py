@@ -10,6 +10,7 @@ from typing import Any
 
 from spade_agents.designer.summary import summarise
 from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
+from spade_agents.errors import UsageError
 from spade_agents.report import (
     EnvironmentEntry,
     Estimate,
@@ -70,7 +71,7 @@ def report_data(directory: RunDirectory) -> ReportData:
 
 def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
     settings = directory.settings
-    manifest = json.loads((directory.path / "manifest.json").read_text(encoding="utf-8"))
+    manifest = _manifest(directory.path / "manifest.json")
     commit = manifest.get("git_commit")
     facts = {
         "model": settings.model.start,
@@ -82,6 +83,16 @@ def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
         "commit": commit[:10] if isinstance(commit, str) else "",
     }
     return tuple((name, value) for name, value in facts.items() if value)
+
+
+def _manifest(path: Path) -> Row:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} cannot be read: {error}; give the whole folder that a run wrote") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} holds no JSON object; give the whole folder that a run wrote")
+    return found
 
 
 def evaluation_of(row: Row) -> Evaluation:

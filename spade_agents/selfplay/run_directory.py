@@ -104,16 +104,31 @@ class RunDirectory:
         write_whole(self.path / "evaluations" / f"rollout-{rollout:06d}.json", msgspec.json.encode(summary))
 
     def read_evaluation(self, rollout: int) -> EvalSummary:
-        """The evaluation after so many rollouts."""
+        """The evaluation after so many rollouts.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
         path = self.path / "evaluations" / f"rollout-{rollout:06d}.json"
-        return msgspec.json.decode(path.read_bytes(), type=EvalSummary)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=EvalSummary)
+        except (OSError, msgspec.DecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {error}; the run is damaged") from error
 
     def read_trajectories(self, rollout: int) -> Iterator[Trajectory]:
-        """The plays of a rollout, in the order they were written; none where the rollout was not played."""
+        """The plays of a rollout, in the order they were written; none where the rollout was not played.
+
+        Raises:
+            UsageError: they cannot be read.
+        """
         path = self._trajectories(rollout)
-        if path.exists():
+        if not path.exists():
+            return
+        try:
             for line in zstandard.decompress(path.read_bytes()).splitlines():
                 yield msgspec.json.decode(line, type=Trajectory)
+        except (OSError, zstandard.ZstdError, msgspec.DecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {error}; the run is damaged") from error
 
     def truncate(self, *, rollout: int, metrics_rows: int) -> None:
         """Forget what was recorded after a checkpoint: metrics rows beyond it, plays of `rollout` and later."""

@@ -45,8 +45,8 @@ _SKILL_GROUPS = {"games": GAME_SKILLS, "tools": TOOL_SKILLS, "all": tuple(Skill)
 class RunTable(Section):
     """The run itself."""
 
-    name: str = "run"
-    """Goes into the manifest and every checkpoint."""
+    name: str = Field(default="run", pattern=r"^\w[\w .-]*$")
+    """Goes into the manifest and every checkpoint, and names the folder unless another is given."""
     seed: int = 0
     """Root of every random choice; two runs of one seed differ in nothing but wall time."""
     rollouts: int = Field(default=24, ge=1)

@@ -100,6 +100,8 @@ def test_a_missing_file_and_one_that_is_not_toml_are_errors(tmp_path):
         load_settings(Settings, tmp_path / "none.toml")
     with pytest.raises(ConfigurationError, match="is not TOML"):
         load_settings(Settings, file_with(tmp_path, "name = = 3"))
+    with pytest.raises(ConfigurationError, match="is not TOML"):
+        load_settings(Settings, file_with(tmp_path, "name = " + "[" * 5000))
 
 
 def test_an_override_is_toml_or_else_plain_text():

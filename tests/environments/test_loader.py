@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -59,6 +60,23 @@ def test_a_missing_file_a_folder_and_another_suffix_are_errors(tmp_path):
         load_spec(tmp_path / "folder.py")
     with pytest.raises(SpecError, match=r"wanted NAME\.py"):
         load_spec(tmp_path / "notes.txt")
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "walk.py")
+    with pytest.raises(SpecError, match=r"walk\.py is no plain file"):
+        load_spec(tmp_path / "walk.py")
+    (tmp_path / "walk.py").unlink()
+    path = written(tmp_path, None)
+    os.mkfifo(spec_path(path))
+    with pytest.raises(SpecError, match=r"walk\.spec\.json is no plain file"):
+        load_spec(path)
+
+
+def test_line_ends_are_read_as_they_are_written(tmp_path):
+    path = written(tmp_path, {"name": "walk", "skill": "optimization"})
+    path.write_bytes(b"x = 1\r\n")
+    assert load_spec(path).source == "x = 1\r\n"
 
 
 def test_a_spec_of_other_source_names_the_file(tmp_path):

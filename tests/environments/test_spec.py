@@ -23,13 +23,21 @@ def test_json_goes_out_and_comes_back():
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [({"colour": 1}, "unknown field 'colour'"), ({"source": "pass\n"}, "hash"), ({"skill": "flying"}, "skill")],
+    [
+        ({"colour": 1}, "unknown field 'colour'"),
+        ({"source": "pass\n"}, "hash"),
+        ({"skill": "flying"}, "skill"),
+        ({"id": 5}, "cannot be read"),
+        ({"difficulty": 7}, "difficulty 7; wanted"),
+        ({"name": " "}, "wanted a name that is not empty"),
+    ],
 )
 def test_a_spec_that_does_not_fit_is_refused(change, told):
     with pytest.raises(SpecError, match=told):
         EnvironmentSpec.from_json(json.dumps({**json.loads(SPEC.to_json()), **change}))
 
 
-def test_text_that_is_no_json_is_refused():
+@pytest.mark.parametrize("text", ["{", '{"provenance": ' + '{"a":' * 50_000])
+def test_text_that_is_no_json_is_refused(text):
     with pytest.raises(SpecError, match="cannot be read"):
-        EnvironmentSpec.from_json("{")
+        EnvironmentSpec.from_json(text)

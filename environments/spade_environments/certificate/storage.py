@@ -34,6 +34,6 @@ def read_certificate(source_path: Path | str) -> Certificate | None:
     path = certificate_path(source_path)
     if not path.exists():
         return None
-    certificate = Certificate.from_json(path.read_text(encoding="utf-8"))
-    identity = hashlib.sha256(Path(source_path).read_text(encoding="utf-8").encode()).hexdigest()
+    certificate = Certificate.from_json(path.read_bytes())
+    identity = hashlib.sha256(Path(source_path).read_bytes()).hexdigest()
     return certificate if certificate.spec_id == identity else None

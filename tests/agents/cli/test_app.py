@@ -29,6 +29,13 @@ def test_every_error_of_ours_has_its_exit_code(error: Exception, code: int):
     assert failure.message
 
 
+def test_a_path_that_cannot_be_used_is_the_users_and_a_missing_file_of_ours_is_not():
+    failure = described(PermissionError(13, "Permission denied", "/secret"))
+    assert failure == ("/secret: Permission denied; give a path that can be used", USAGE)
+    assert described(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
+    assert described(PermissionError(13, "Permission denied")) is None
+
+
 def test_a_fault_of_the_program_is_not_hidden_behind_a_message():
     assert described(KeyError("x")) is None
 

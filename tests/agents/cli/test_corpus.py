@@ -41,3 +41,10 @@ def test_the_built_in_corpus_is_shown(capsys: pytest.CaptureFixture[str]):
 def test_a_missing_corpus_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     code, _, err = run(capsys, "show", str(tmp_path / "none.jsonl"))
     assert (code, "does not exist" in err) == (2, True)
+
+
+def test_a_corpus_that_cannot_be_written_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    code, _, err = run(capsys, "build", "--out", str(tmp_path / "file" / "c.jsonl"))
+    assert (code, "cannot be written" in err) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

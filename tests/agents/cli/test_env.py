@@ -148,6 +148,26 @@ def test_a_file_without_its_spec_is_a_usage_error_that_says_what_to_write(
     assert "alone.spec.json" in err
 
 
+def test_a_file_with_carriage_returns_in_a_pool_is_the_environment_that_its_spec_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    from spade_environments.registry import find
+
+    spec = find("word_machine")
+    spec = spec.with_source(spec.source.replace("\n", "\r\n"))
+    (tmp_path / "environment.py").write_bytes(spec.source.encode())
+    (tmp_path / "spec.json").write_text(spec.to_json(source=False))
+    code, out, _ = run(capsys, "env", "show", str(tmp_path))
+    assert (code, "text environment, fully observed" in out) == (0, True)
+
+
+@pytest.mark.parametrize("target", ["x" * 5000, "x" * 5000 + ".py", ""])
+def test_a_name_that_can_be_no_path_is_a_usage_error(capsys: pytest.CaptureFixture[str], target: str):
+    code, out, err = run(capsys, "env", "show", target)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert len(err) < 500
+
+
 @pytest.mark.parametrize("base", ["text", "tool"])
 def test_a_scaffold_loads_and_the_certificate_says_what_is_missing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, base: str
@@ -179,6 +199,12 @@ def test_a_scaffold_never_replaces_a_file(capsys: pytest.CaptureFixture[str], tm
     assert "exists and is left as it is" in err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.spec.json"]
     assert (tmp_path / "mine.spec.json").read_text() == "{}"
+
+
+def test_a_scaffold_that_cannot_be_written_whole_leaves_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    code, _, err = run(capsys, "env", "new", "a" * 250, "--base", "text", "--out", str(tmp_path))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_scaffold_needs_a_folder_that_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path):

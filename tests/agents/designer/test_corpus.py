@@ -23,7 +23,15 @@ def test_a_written_corpus_reads_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [("{", "line 1"), ('{"id": 1}', "line 1"), ('{"text": " "}', "empty"), ("[]", "line 1")]
+    ("line", "told"),
+    [
+        ("{", "line 1"),
+        ('{"id": 1}', "line 1"),
+        ('{"text": " "}', "empty"),
+        ("[]", "line 1"),
+        ("[" * 50_000, "line 1"),
+        ('{"text": "half \\ud800"}', "line 1: it holds half a surrogate pair"),
+    ],
 )
 def test_a_line_that_is_no_document_is_named(tmp_path, line, told):
     (tmp_path / "c.jsonl").write_text(line + "\n")
@@ -45,3 +53,9 @@ def test_the_standard_library_makes_a_corpus(tmp_path):
     documents = list(stdlib_documents(words=50, root=tmp_path))
     assert [d.id for d in documents] == ["stdlib/shelve/0", "stdlib/shelve/1"]
     assert all(len(d.text.split()) <= 50 for d in documents)
+
+
+def test_a_corpus_that_is_no_text_is_a_clear_error(tmp_path):
+    (tmp_path / "c.jsonl").write_bytes(b'{"text": "caf\xe9"}\n')
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        load_corpus(tmp_path / "c.jsonl")

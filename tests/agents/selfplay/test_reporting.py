@@ -62,6 +62,26 @@ def test_a_folder_that_is_no_run_has_no_report(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "spoilt", "told"),
+    [
+        ("manifest.json", None, "manifest.json cannot be read"),
+        ("manifest.json", "[]", "manifest.json holds no JSON object"),
+        ("metrics.jsonl", '{"kind": "rollout"\n', "line 1, is no row of JSON"),
+        ("metrics.jsonl", "5\n", "line 1, is no row of JSON"),
+    ],
+)
+def test_a_run_with_a_spoilt_file_has_no_report_and_says_which_file(tmp_path, name, spoilt, told):
+    RunDirectory.create(tmp_path / "r", RunSettings(), "D")
+    if spoilt is None:
+        (tmp_path / "r" / name).unlink()
+    else:
+        (tmp_path / "r" / name).write_text(spoilt)
+    with pytest.raises(UsageError, match=told):
+        write_report(tmp_path / "r")
+    assert not (tmp_path / "r" / "report.html").exists()
+
+
 def test_a_part_without_a_valid_play_is_left_out_of_an_evaluation():
     row = {"rollout": 1, "parts": {"known": {"plays": 0, "missing": 9, "win_rate": None, "low": None, "high": None}}}
     assert evaluation_of(row).parts == {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,29 @@ def test_a_folder_that_is_no_run_and_a_spoilt_configuration_are_errors(tmp_path)
     (tmp_path / "run" / "config.toml").write_text("[run]\nrolouts = 3\n")
     with pytest.raises(ConfigurationError, match=r"did you mean 'run\.rollouts'"):
         _ = directory.settings
+
+
+def test_records_that_are_damaged_are_named(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", settings(), "A")
+    (tmp_path / "run" / "trajectories" / "rollout-000000.jsonl.zst").write_bytes(b"no such thing")
+    (tmp_path / "run" / "evaluations" / "rollout-000000.json").write_bytes(b"{")
+    with pytest.raises(UsageError, match=r"rollout-000000\.jsonl\.zst cannot be read"):
+        list(directory.read_trajectories(0))
+    for rollout in (0, 1):
+        with pytest.raises(UsageError, match=rf"rollout-00000{rollout}\.json cannot be read"):
+            directory.read_evaluation(rollout)
+
+
+def test_a_pool_keeps_line_ends_and_names_what_is_damaged(tmp_path):
+    pool, kept = Pool(tmp_path), replace(spec("a"), source="# a\r\n")
+    pool.add(kept, None)
+    assert pool.spec(kept.id) == kept
+    (tmp_path / kept.id / "certificate.json").write_text("{")
+    with pytest.raises(UsageError, match=r"certificate\.json cannot be read"):
+        pool.certificate(kept.id)
+    (tmp_path / kept.id / "outcomes.jsonl").write_text('{"rollout": "x"}\n')
+    with pytest.raises(UsageError, match="the outcomes of"):
+        pool.outcomes(kept.id)
 
 
 def test_plays_are_kept_whole_and_cut_back_to_a_rollout(tmp_path):

@@ -39,6 +39,8 @@ def test_skills_are_named_one_by_one_or_as_a_group():
     [
         ("designer.skills=['chess']", r"designer\.skills"),
         ("designer.skills=[]", "at least one skill"),
+        ("run.name=../elsewhere", r"run\.name is '\.\./elsewhere'"),
+        ("run.name=", r"run\.name is ''"),
         ("selfplay.hint_plays=99", "both arms share seeds"),
         ("selfplay.hint_plays=0", "needs hinted plays"),
         ("selfplay.play.sampling.top_p=0.9", "bias the ratio"),

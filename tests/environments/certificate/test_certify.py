@@ -184,6 +184,15 @@ async def test_a_certificate_survives_json_and_is_void_for_other_source(dial, ma
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
+async def test_a_certificate_holds_for_a_source_with_carriage_returns(dial, make_sandbox, make_spec, tmp_path):
+    spec = make_spec(dial.replace("\n", "\r\n"))
+    path = tmp_path / "dial.py"
+    path.write_bytes(spec.source.encode())
+    certificate = await certify(spec, make_sandbox())
+    write_certificate(path, certificate)
+    assert read_certificate(path) == certificate
+
+
 def test_a_file_that_is_no_certificate_is_a_clear_error():
     for text in ("{", "{}", '{"verdict": "fine"}'):
         with pytest.raises(CertificateError, match="certify the environment again"):
