@@ -21,7 +21,9 @@ from spade_agents.nano.grammar.words import varying, whole_words
 from spade_agents.nano.measure import FINGERPRINTS, MARK_BYTES, measure, read_fingerprints
 from spade_agents.nano.stream import open_stream
 from spade_agents.nano.tokenizer import save_tokenizer, train_tokenizer
+from spade_agents.nano.unused import settle_unused_words
 from spade_agents.nano.warmup import NanoShape, Progress, WarmupSettings, new_model, warm_up
+from spade_agents.policy.tokenizer import load_tokenizer
 from spade_agents.rendering import written_text
 from spade_agents.rendering.tools import tools_block
 from spade_agents.training.folder import load_model
@@ -97,6 +99,7 @@ def build(
         )
     earlier = _earlier(start) if start is not None else {}
     trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {}), **earlier}
+    settle_unused_words(model, load_tokenizer(out))
     save_model(model, out, seed=seed, trained=trained)
     marks = {bytes.fromhex(mark)[:MARK_BYTES] for mark in seen}
     if start is not None and (start / FINGERPRINTS).is_file():

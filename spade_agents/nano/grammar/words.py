@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DOMAINS", "DomainWords", "corpus_only", "held_out", "varying", "warm", "whole_words"]
+__all__ = [
+    "DOMAINS",
+    "DomainWords",
+    "all_words",
+    "corpus_only",
+    "held_out",
+    "varying",
+    "warm",
+    "warm_words",
+    "whole_words",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +152,25 @@ def held_out(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[-1:] if len(words) <= 8 else words[7::8]
 
 
+def all_words() -> frozenset[str]:
+    """Every word of the lists."""
+    return frozenset(word for domain in DOMAINS for words in _lists(domain) for word in words)
+
+
+def warm_words() -> frozenset[str]:
+    """Every word that a warm-up program may use."""
+    return frozenset(word for domain in DOMAINS for words in _lists(domain) for word in warm(words))
+
+
+def _lists(domain: DomainWords) -> tuple[tuple[str, ...], ...]:
+    return (domain.things, domain.names, domain.numbers, domain.qualities, domain.values, domain.acts, domain.places)
+
+
 def varying() -> frozenset[str]:
     """Every word that differs from program to program: no piece of boilerplate may hold one."""
-    lists = (d.things + d.names + d.numbers + d.qualities + d.values + d.acts + d.places + (d.desk,) for d in DOMAINS)
     acts = frozenset(word.capitalize() for domain in DOMAINS for word in domain.acts)
-    return acts.union(_STRUCTURE.split(), *lists)
+    desks = (domain.desk for domain in DOMAINS)
+    return acts.union(all_words(), desks, _STRUCTURE.split())
 
 
 def whole_words() -> frozenset[str]:
