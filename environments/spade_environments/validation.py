@@ -197,12 +197,23 @@ def _told(error: ValidationError) -> CallError:
     if error.validator == "enum":
         values = ", ".join(json.dumps(value) for value in rule)
         return CallError(CallErrorKind.WRONG_VALUE, f"{where} is {_shown(error.instance)}; use one of {values}")
+    if error.validator == "anyOf":
+        deeper = next((part for part in error.context or () if len(part.path) > 0), None)
+        if deeper is not None:  # the right type, with a wrong part in it
+            return _told(deeper)
     wanted = _wanted(error)
     if isinstance(error.instance, str) and _is_json_of(error.instance, list | dict) and wanted & {"array", "object"}:
         told = f"{where} is a string that holds JSON; pass the {' or '.join(sorted(wanted))} itself"
         return CallError(CallErrorKind.DOUBLE_ENCODED, told)
     told = f"{where} is {_kind(error.instance)} ({_shown(error.instance)}); wanted {' or '.join(sorted(wanted))}"
-    return CallError(CallErrorKind.WRONG_TYPE, told)
+    kind = CallErrorKind.WRONG_VALUE if _is_of_a_choices_type(error) else CallErrorKind.WRONG_TYPE
+    return CallError(kind, told)
+
+
+def _is_of_a_choices_type(error: ValidationError) -> bool:
+    """Whether an option of a union is a choice among values of the type that was given."""
+    enums: list[Any] = [part.validator_value for part in error.context or () if part.validator == "enum"]
+    return any(type(choice) is type(error.instance) for enum in enums for choice in enum)
 
 
 def _wanted(error: ValidationError) -> set[str]:
@@ -211,7 +222,7 @@ def _wanted(error: ValidationError) -> set[str]:
     if error.validator == "type":
         return {str(rule)}
     if error.validator == "anyOf":
-        return {str(option.get("type", "one of the values")) for option in rule}
+        return {str(option.get("type") or " or ".join(map(json.dumps, option.get("enum", ())))) for option in rule}
     return {str(error.validator)}
 
 

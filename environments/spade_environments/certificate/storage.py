@@ -12,16 +12,21 @@ __all__ = ["certificate_path", "read_certificate", "write_certificate"]
 
 
 def certificate_path(source_path: Path | str) -> Path:
-    """`NAME.certificate.json` beside the source `NAME.py`."""
-    return Path(source_path).with_suffix(".certificate.json")
+    """`NAME.certificate.json` beside the source `NAME.py`; `certificate.json` in a pool's folder."""
+    path = Path(source_path)
+    pooled = path.name == "environment.py" and path.with_name("spec.json").exists()
+    return path.with_name("certificate.json") if pooled else path.with_suffix(".certificate.json")
 
 
 def write_certificate(source_path: Path | str, certificate: Certificate) -> Path:
     """Write beside the source, whole or not at all, and return the path."""
     path = certificate_path(source_path)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(certificate.to_json(), encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(certificate.to_json(), encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
     return path
 
 

@@ -14,6 +14,8 @@ __all__ = ["Call", "ContractError", "Goal", "TextEnv", "ToolEnv", "ToolError", "
 
 GOAL_KINDS = ("state", "called", "replied", "asked", "declined")
 RESERVED_TOOL_NAMES = ("reset", "get_task", "finish_turn", "hint")
+TOOL_NAME_LIMIT = 64
+DESCRIPTION_LIMIT = 2000
 MAX_TURNS_LIMIT = 25
 REPLY_LIMIT = 300
 # Whole or nothing: what stands in a longer number, a version or a quantity with its unit is no number of its own.
@@ -236,7 +238,8 @@ class ToolEnv:
         self._calls.append(call)
         try:
             # Copied, so that a method that keeps or changes a list changes neither the call nor its own default.
-            result = getattr(self, call.name)(**copy.deepcopy(call.arguments))
+            # From the class: an attribute of the instance that bears the tool's name does not hide it.
+            result = getattr(type(self), call.name)(self, **copy.deepcopy(call.arguments))
         except ToolError as error:
             call.result = str(error)
             return f"Error: {error}"

@@ -129,7 +129,11 @@ def _argument(cls: Any) -> str:
 
 def _text_tools(cls: Any) -> list[dict[str, Any]]:
     name = cls.tool_name
-    if not isinstance(name, str) or not name.isidentifier() or name in contract.RESERVED_TOOL_NAMES:
+    if (
+        not isinstance(name, str)
+        or not (name.isidentifier() and name.isascii())
+        or name in contract.RESERVED_TOOL_NAMES
+    ):
         raise contract.ContractError(f"tool_name is {name!r}; wanted a name such as 'act', and no reserved one")
     argument = _argument(cls)
     parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument],
@@ -152,9 +156,14 @@ def _tool_spec(cls: type, name: str) -> dict[str, Any]:
     method: Any = getattr(cls, name)
     if not callable(method) or isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod):
         raise contract.ContractError(f"tool {name} must be a plain method, def {name}(self, ...)")
+    if not name.isascii() or len(name) > contract.TOOL_NAME_LIMIT:
+        raise contract.ContractError(f"tool {name[:80]} needs a name of at most 64 letters from a to z, digits and _")
     description = " ".join((method.__doc__ or "").split())
-    if not description:
-        raise contract.ContractError(f"tool {name} needs a docstring that tells what it does")
+    if not 0 < len(description) <= contract.DESCRIPTION_LIMIT:
+        found = f"one of {len(description)} characters" if description else "none"
+        raise contract.ContractError(
+            f"tool {name} needs a docstring that tells what it does, of at most 2000 characters; found {found}"
+        )
     return {"name": name, "description": description, "parameters": schema.tool_schema(method)}
 
 

@@ -20,6 +20,7 @@ from spade_environments import EnvironmentFault, FaultKind, HostFault, SpecError
         (EnvironmentFault(FaultKind.CRASH, "load"), FAILED),
         (InfrastructureError("x"), UNDECIDED),
         (HostFault(FaultKind.HOST_FAULT, "load"), UNDECIDED),
+        (OSError(28, "No space left on device"), UNDECIDED),
     ],
 )
 def test_every_error_of_ours_has_its_exit_code(error: Exception, code: int):

@@ -184,6 +184,13 @@ async def test_a_certificate_survives_json_and_is_void_for_other_source(dial, ma
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
+def test_a_certificate_lies_beside_its_file_and_in_a_pool_where_a_pool_keeps_it(tmp_path):
+    assert certificate_path(tmp_path / "environment.py") == tmp_path / "environment.certificate.json"
+    (tmp_path / "spec.json").write_text("{}")
+    assert certificate_path(tmp_path / "environment.py") == tmp_path / "certificate.json"
+    assert certificate_path(tmp_path / "dial.py") == tmp_path / "dial.certificate.json"
+
+
 async def test_a_certificate_holds_for_a_source_with_carriage_returns(dial, make_sandbox, make_spec, tmp_path):
     spec = make_spec(dial.replace("\n", "\r\n"))
     path = tmp_path / "dial.py"

@@ -227,6 +227,12 @@ def test_a_method_that_keeps_its_arguments_changes_neither_the_call_nor_its_defa
     assert [basket.step(Call("put", **default))[0] for _ in range(2)] == ['["more"]', '["more"]']
 
 
+def test_an_attribute_of_a_tools_name_does_not_hide_the_tool():
+    desk = a_desk()
+    desk.read_pin = 5
+    assert desk.step(Call("read_pin"))[0] == str(desk.state["pin"])
+
+
 def test_a_tool_may_return_a_member_of_a_string_enum():
     class Size(StrEnum):
         BIG = "big"

@@ -74,6 +74,8 @@ def test_a_step_result_of_another_shape_is_refused(result, told):
             HEAD + "class _B(ToolEnv):\n    @tool\n    def go(self):\n        'x'\nclass A(_B):\n    go = None\n",
             "plain",
         ),
+        (HEAD + "class A(ToolEnv):\n    @tool\n    def größe(self):\n        'x'\n", "größe needs a name of"),
+        (HEAD + f"class A(ToolEnv):\n    @tool\n    def go(self):\n        '{'x' * 2001}'\n", "found one of 2001 char"),
         (HEAD + "class A(TextEnv):\n    tool_name = 'reset'\n", "tool_name is 'reset'"),
         (HEAD + "class A(TextEnv):\n    tool_name = 'my tool'\n", "tool_name is 'my tool'"),
     ],

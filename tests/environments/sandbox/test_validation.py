@@ -1,12 +1,13 @@
 import math
 from types import MappingProxyType
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spade_environments import Reply, ToolCall, ToolSpec
-from spade_environments.inside.schema import tool_schema
+from spade_environments.inside.schema import tool_schema, type_schema
 from spade_environments.validation import ArgumentValidator, CallErrorKind, check_reply, clean_text
 
 SPEC = ToolSpec(
@@ -131,6 +132,20 @@ def test_a_signature_with_an_enum_and_an_optional_list_validates_as_python_reads
     validator = ArgumentValidator([ToolSpec(name="move", description="", parameters=tool_schema(move))])
     assert validator.check(ToolCall(name="move", arguments={"to": "x", "via": None})) is None
     assert validator.check(ToolCall(name="move", arguments={"to": "x", "via": "[]"})).kind == "double_encoded"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "told"),
+    [
+        (list[int] | None, [1, "2"], "argument 'x' is a string ('2'); wanted integer"),
+        (Literal["small", 2] | None, "big", "argument 'x' is a string ('big'); wanted \"small\" or 2 or null"),
+        (int | list[Literal["a"]], ["b"], "argument 'x' is 'b'; use one of \"a\""),
+    ],
+)
+def test_an_option_that_nearly_fits_is_told_by_what_is_wrong_in_it(annotation, value, told):
+    parameters = {"type": "object", "properties": {"x": type_schema(annotation, "x")}}
+    validator = ArgumentValidator([ToolSpec(name="go", description="Go.", parameters=parameters)])
+    assert validator.check(ToolCall(name="go", arguments={"x": value})).text == told
 
 
 def test_a_reply_is_text_of_a_bounded_length():
