@@ -29,7 +29,7 @@ from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox
 
-__all__ = ["CANARY", "Replay", "Resources", "ScoringPolicy", "TrainablePolicy"]
+__all__ = ["Replay", "Resources", "ScoringPolicy", "TrainablePolicy"]
 
 Replay = Callable[[int, int], tuple[SupervisedSample, ...]]
 """From a seed and a count to samples to imitate."""
@@ -41,22 +41,15 @@ class TrainablePolicy(Policy, Protocol):
     def load_weights(self, state: Mapping[str, Any], version: int) -> None: ...
 
 
+CANARY_TOKENS: Final = 128
+"""How much of a canary is scored."""
+
+
 @runtime_checkable
 class ScoringPolicy(Protocol):
     """A policy that tells its own log-probabilities of given tokens."""
 
     def score(self, token_ids: Sequence[int], *, temperature: float = 1.0) -> list[float]: ...
-
-
-CANARY: Final = TrainingSample(
-    token_ids=tuple(range(1, 33)),
-    mask=(False,) + (True,) * 31,
-    logprobs=(0.0,) * 32,
-    advantage=0.0,
-    role=Role.AGENT,
-    group="canary",
-)
-"""Tokens that any vocabulary has; both sides score them after each change of weights."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,16 +103,28 @@ class Resources:
             return ()
         return self.replay(derive_seed(self.settings.run.seed, "replay", step), table.samples)
 
-    def send_weights(self) -> None:
+    def send_weights(self, canary: Sequence[int] = ()) -> None:
         """Give the policy the engine's weights, with the engine's step as their version, and see that they arrived.
+
+        Args:
+            canary: tokens of the kind that was just trained on, which both sides score; without any nothing is seen.
 
         Raises:
             InfrastructureError: policy and engine disagree on the canary's log-probabilities.
         """
         self.policy.load_weights(self.engine.state_dict(), self.engine.step)
-        if not isinstance(self.policy, ScoringPolicy):
+        if not isinstance(self.policy, ScoringPolicy) or len(canary) < 2:
             return
-        scored, wanted = self.policy.score(CANARY.token_ids), self.engine.logprobs([CANARY])[0][1:]
+        tokens = tuple(canary[:CANARY_TOKENS])
+        sample = TrainingSample(
+            token_ids=tokens,
+            mask=(False,) + (True,) * (len(tokens) - 1),
+            logprobs=(0.0,) * len(tokens),
+            advantage=0.0,
+            role=Role.AGENT,
+            group="canary",
+        )
+        scored, wanted = self.policy.score(tokens), self.engine.logprobs([sample])[0][1:]
         difference = fmean(abs(ours - theirs) for ours, theirs in zip(scored, wanted, strict=True))
         if not difference <= self.settings.training.arrival_tolerance:
             raise InfrastructureError(

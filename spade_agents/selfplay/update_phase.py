@@ -46,7 +46,8 @@ def update(resources: Resources, state: LoopState, groups: Sequence[TrajectoryGr
     designer, weight = designer_batch(settings, closed, len(agent) or settings.plays_of_a_rollout)
     replay = resources.replay_samples(state.step)
     metrics = resources.engine.update((*agent, *designer), replay=replay)
-    resources.send_weights()
+    trained_on = [sample.token_ids for sample in (*agent, *designer)] + [sample.token_ids for sample in replay]
+    resources.send_weights(trained_on[0] if trained_on else ())
     return Trained(agent=agent, designer=designer, replay=len(replay), raw=closed.raw, weight=weight, metrics=metrics)
 
 
