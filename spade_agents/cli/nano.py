@@ -21,6 +21,8 @@ def build(
     seed: Annotated[int, typer.Option(help="Of data, tokenizer and weights.")] = 0,
     minutes: Annotated[float, typer.Option(min=0.1, help="Of training.")] = 55.0,
     steps: Annotated[int | None, typer.Option(min=1, help="End training after so many steps.")] = None,
+    start: Annotated[str | None, typer.Option(metavar="MODEL", help="Go on from this model instead of anew.")] = None,
+    measure: Annotated[bool, typer.Option(help="Measure designs and plays at the end, into spade.json.")] = True,
 ) -> None:
     """Build nano from a seed.
 
@@ -33,15 +35,19 @@ def build(
     from spade_agents.cli.runs import watched
     from spade_agents.errors import UsageError
     from spade_agents.nano.build import build as build_nano
+    from spade_agents.policy import model_folder
 
     if out.exists():
         raise UsageError(f"{out} exists and is left as it is; choose another --out")
+    earlier = None if start is None else model_folder(start)
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f".{out.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     try:
         with watched() as progress:
-            build_nano(draft, seed=seed, minutes=minutes, steps=steps, say=progress.say)
+            build_nano(
+                draft, seed=seed, minutes=minutes, steps=steps, start=earlier, measured=measure, say=progress.say
+            )
         draft.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

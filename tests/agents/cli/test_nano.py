@@ -69,7 +69,7 @@ def test_build_never_replaces_a_folder(capsys: pytest.CaptureFixture[str], folde
 
 @pytest.mark.slow
 def test_a_build_writes_a_folder_that_info_reads(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    code, out, _ = run(capsys, "build", "--out", str(tmp_path / "nano"), "--steps", "2", "--minutes", "0.5")
+    code, out, _ = run(capsys, "build", "--out", str(tmp_path / "nano"), "--steps", "2", "--no-measure")
     assert code == 0
     assert "model.start=" in out
     assert [path.name for path in tmp_path.iterdir()] == ["nano"]
