@@ -11,7 +11,7 @@ from spade_agents.report.types import EnvironmentEntry, Estimate, Evaluation, Re
 __all__ = ["LegendItem", "Panel", "environment_scatter", "panels"]
 
 UNIT = (0.0, 1.0)
-REGIMES = {"mastered": 3, "frontier": 1, "misled": 2, "intractable": 5, "": 8}
+REGIMES = {"mastered": 3, "frontier": 1, "neutral": 6, "misled": 2, "intractable": 5, "": 8}
 Pick = Callable[[RolloutRow], Estimate | float | None]
 
 
