@@ -36,6 +36,7 @@ HOSTILE_TEXTS = (
     "é ß 漢 🙂",
     "\n\n",
 )
+REPLIES = ("I cannot say.", "-7 nan 1e309", "٣ {self} é 漢", "9" * 2000)
 _SHORT = ("", "٣", "nan", "1e309", "-7", "99999999999999999999", "{self}", "é")
 
 
@@ -74,6 +75,8 @@ def _rounds(trial: Trial, seed: int) -> Iterator[_Round]:
         before = tuple(action for earlier in parts[:number] for action in earlier)
         calls = [action for action in part if isinstance(action, ToolCall)]
         yield _Round(before, tuple(mutant for call in calls for mutant in _mutated(tools, call)), False)
+        for text in REPLIES:  # each may end the episode, and none ends it with a fault
+            yield _Round(before, (Reply(text=text),), False)
 
 
 async def _try_all(trial: Trial, seed: int, attempt: _Round) -> None:

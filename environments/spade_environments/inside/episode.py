@@ -123,6 +123,13 @@ def _check_class(cls: Any) -> None:
         raise contract.ContractError("hidden must be a tuple of dotted paths, such as ('state.pin',)")
 
 
+def _check_base(cls: type) -> None:
+    """The base's methods alone decide whether a goal is met, however a class may come by others (a mixin, say)."""
+    for name in ("reset", "step", "available_tools", "_begin_goal", "_run"):
+        if getattr(cls, name) is not getattr(contract.ToolEnv, name):
+            raise contract.ContractError(f"{cls.__name__} has a {name} of its own, which ToolEnv provides: remove it")
+
+
 def _argument(cls: Any) -> str:
     return "answer" if cls.tool_name == "answer" else "action"
 
@@ -146,6 +153,7 @@ def _tool_specs(cls: type) -> list[dict[str, Any]]:
     names = contract.tool_names(cls)
     if not names:
         raise contract.ContractError("a ToolEnv needs at least one @tool method")
+    _check_base(cls)
     reserved = sorted(set(names) & set(contract.RESERVED_TOOL_NAMES))
     if reserved:
         raise contract.ContractError(f"the tool name {reserved[0]!r} is reserved; rename it")

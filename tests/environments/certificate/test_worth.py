@@ -181,6 +181,24 @@ BROKEN = [
     ),
     (
         "robustness",
+        "the check of a later goal raises on words",
+        "desk",
+        [
+            (
+                'Goal("asked", "Cancel another one."),',
+                'Goal("replied", "And its total?", lambda s, c, r: int(r or 0) == total),',
+            ),
+            ('["Which one?"],', '[Call("get_order", order_id=second), str(self.state[second]["total"])],'),
+            (
+                "        first, second, third = self.ids[:3]\n        return [\n            Goal",
+                "        first, second, third = self.ids[:3]\n        total = self.state[second]['total']\n"
+                "        return [\n            Goal",
+            ),
+        ],
+        ["ValueError", "I cannot say."],
+    ),
+    (
+        "robustness",
         "a long text wins",
         "dial",
         [

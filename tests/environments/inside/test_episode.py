@@ -6,6 +6,7 @@ from spade_environments import ContractError
 from spade_environments.inside.episode import Episode
 
 HEAD = "from spade_environments import Call, Goal, TextEnv, ToolEnv, tool\n"
+TOOL = "    @tool\n    def go(self):\n        'x'\n"
 TEXT = HEAD + (
     "class Echo(TextEnv):\n"
     "    hidden = ('secret',)\n"
@@ -76,6 +77,8 @@ def test_a_step_result_of_another_shape_is_refused(result, told):
         ),
         (HEAD + "class A(ToolEnv):\n    @tool\n    def größe(self):\n        'x'\n", "größe needs a name of"),
         (HEAD + f"class A(ToolEnv):\n    @tool\n    def go(self):\n        '{'x' * 2001}'\n", "found one of 2001 char"),
+        (HEAD + f"class M:\n    def step(self, action): pass\nclass A(M, ToolEnv):\n{TOOL}", "a step of its own"),
+        (HEAD + f"class A(ToolEnv):\n    _run = lambda self, call: 'x'\n{TOOL}", "a _run of its own"),
         (HEAD + "class A(TextEnv):\n    tool_name = 'reset'\n", "tool_name is 'reset'"),
         (HEAD + "class A(TextEnv):\n    tool_name = 'my tool'\n", "tool_name is 'my tool'"),
     ],
