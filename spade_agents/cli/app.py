@@ -10,6 +10,7 @@ import typer
 
 from spade_agents.cli import corpus, demo, doctor, env, nano, report, train
 from spade_agents.cli.failures import described
+from spade_agents.cli.runs import STOPPED
 
 __all__ = ["app", "main"]
 
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         app(args=arguments, prog_name="spade")
+    except KeyboardInterrupt:  # before any command could take it
+        sys.exit(STOPPED)
     except Exception as error:
         failure = described(error)
         if failure is None:

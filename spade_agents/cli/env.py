@@ -39,7 +39,7 @@ def list_environments(as_json: JsonFlag = False) -> None:
         typer.echo(f"{spec.name:<{width}}  {spec.id[:12]}  {spec.difficulty:.2f}  {spec.skill.value}  ({spec.domain})")
 
 
-@app.command("show", epilog="Example: spade env show order_desk --seed 3")
+@app.command("show", epilog="Example: spade env show ticket_desk --seed 3")
 def show(
     target: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A catalogue name or a source file.")],
     seed: Annotated[int, typer.Option(help="Which instance's first observation to show.")] = 0,

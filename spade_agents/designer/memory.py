@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -85,7 +84,8 @@ class Memory:
         return "".join(msgspec.json.encode(record).decode() + "\n" for record in self.records)
 
     @classmethod
-    def from_jsonl(cls, lines: Iterable[str], settings: MemorySettings) -> Memory:
+    def from_jsonl(cls, text: str, settings: MemorySettings) -> Memory:
         """Read what `to_jsonl` wrote."""
-        records = [msgspec.json.decode(line, type=MemoryRecord) for line in lines if line.strip()]
+        # Not splitlines: a record's words may hold a line separator that JSON leaves as it is.
+        records = [msgspec.json.decode(line, type=MemoryRecord) for line in text.split("\n") if line.strip()]
         return cls(settings=settings, records=records)

@@ -154,8 +154,7 @@ class Resources:
         state = LoopState.from_json(saved.state.read_bytes())
         self.directory.truncate(rollout=state.rollout, metrics_rows=state.metrics_rows)
         self.pool.truncate(state.pool, rollout=state.rollout)
-        lines = saved.memory.read_text(encoding="utf-8").splitlines()
-        self.memory = Memory.from_jsonl(lines, self.settings.designer.memory)
+        self.memory = Memory.from_jsonl(saved.memory.read_text(encoding="utf-8"), self.settings.designer.memory)
         for identity in state.pool:
             self.remember_novelty(self.pool.spec(identity))
         self.engine.load(saved.engine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from spade_agents.cli import main
@@ -39,6 +41,16 @@ def test_a_path_that_cannot_be_used_is_the_users_and_a_missing_file_of_ours_is_n
 
 def test_a_fault_of_the_program_is_not_hidden_behind_a_message():
     assert described(KeyError("x")) is None
+
+
+def test_ctrl_c_before_a_command_has_begun_ends_as_shells_have_it(monkeypatch: pytest.MonkeyPatch):
+    def stopped(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[main.__module__], "app", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 130
 
 
 def test_a_library_of_an_extra_that_is_missing_is_told_with_how_to_install_it():

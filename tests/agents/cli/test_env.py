@@ -66,6 +66,12 @@ def test_show_prints_tools_first_observation_and_hint(capsys: pytest.CaptureFixt
     assert "source:" not in out
 
 
+def test_the_example_in_the_help_of_show_works(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = run(capsys, "env", "show", "--help")
+    example = out.partition("Example: spade ")[2].split()
+    assert run(capsys, *example)[0] == 0
+
+
 def test_show_as_json_holds_the_source_when_asked_for(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, "env", "show", "ticket_desk", "--json", "--source")
     shown = json.loads(out)

@@ -1,6 +1,7 @@
 """What is remembered, and what is offered."""
 
 import random
+from dataclasses import replace
 
 from spade_agents.designer.memory import Memory, MemoryRecord, MemorySettings
 from spade_environments import Skill
@@ -51,4 +52,9 @@ def test_memory_is_cut_back_to_a_rollout_and_goes_through_json():
     memory = Memory(records=[record(1), record(2, rollout=4)])
     memory.truncate(4)
     assert [r.environment_id for r in memory.records] == ["1"]
-    assert Memory.from_jsonl(memory.to_jsonl().splitlines(), memory.settings).records == memory.records
+    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records == memory.records
+
+
+def test_a_source_with_line_separators_goes_through_json_whole():
+    memory = Memory(records=[replace(record(1), source="x = '\u2028 \x85 \x0b \r'\n")])
+    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records == memory.records
