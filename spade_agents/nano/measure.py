@@ -37,7 +37,7 @@ FINGERPRINTS = "warmup_fingerprints.bin"
 MARK_BYTES = 6
 """Bytes of each fingerprint that the model's folder keeps."""
 
-_DESIGN = Sampling(max_tokens=600)
+_DESIGN = Sampling(temperature=0.7, max_tokens=600)
 _HINT = Sampling(temperature=0.3, max_tokens=80)
 _PLAY = Sampling(max_tokens=64)
 
