@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, sqrt
 from statistics import NormalDist
 from typing import TypeVar
@@ -74,6 +74,7 @@ def bootstrap_mean(
     """Mean over all values with a percentile interval that resamples clusters whole.
 
     Plays of one environment resemble each other; taking environments, not plays, as the unit keeps the interval honest.
+    Where every value is 0, or every one 1, resampling sees no spread: Wilson's interval over the clusters stands in.
 
     Args:
         values: by cluster (environment id); `None` where a play is missing, left out and counted.
@@ -87,7 +88,11 @@ def bootstrap_mean(
     valid = [[value for value in cluster if value is not None] for cluster in values.values()]
     sums = [(sum(cluster), len(cluster)) for cluster in valid if cluster]
     everything = sum(len(cluster) for cluster in values.values())
-    return _resampled(sums, everything=everything, rng=rng, resamples=resamples, level=level)
+    found = _resampled(sums, everything=everything, rng=rng, resamples=resamples, level=level)
+    if found is None or {value for cluster in valid for value in cluster} not in ({0.0}, {1.0}):
+        return found
+    alike = wilson(len(sums) if found.estimate else 0, len(sums), level=level)
+    return replace(found, low=alike.low, high=alike.high) if alike else found
 
 
 def paired_difference(

@@ -112,3 +112,14 @@ def test_mcnemars_exact_test_of_eight_gained_and_one_lost():
 def test_mcnemars_test_sees_nothing_where_nothing_changed_or_changes_balance():
     assert mcnemar([1.0, 0.0], [1.0, 0.0]).p_value == 1.0
     assert mcnemar([1.0, 0.0], [0.0, 1.0]).p_value == 1.0
+
+
+def test_where_nothing_was_ever_won_the_interval_is_wilsons_over_the_environments():
+    nothing = bootstrap_mean({str(n): [0.0] * 4 for n in range(100)}, rng=random.Random(0))
+    alike = wilson(0, 100)
+    assert nothing is not None and alike is not None
+    assert (nothing.estimate, nothing.low, nothing.high, nothing.n) == (0.0, 0.0, alike.high, 400)
+    assert nothing.high == pytest.approx(0.0370, abs=1e-4)
+    everything = bootstrap_mean({str(n): [1.0, None] for n in range(100)}, rng=random.Random(0))
+    assert everything is not None
+    assert (everything.high, everything.low) == (1.0, pytest.approx(0.9630, abs=1e-4))
