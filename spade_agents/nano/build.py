@@ -70,13 +70,10 @@ def build(
     settings = settings or WarmupSettings(minutes=minutes, steps=steps)
     out.mkdir(parents=True, exist_ok=True)
     if start is None:
-        tokenizer = build_tokenizer(seed=seed, programs=tokenizer_programs)
-        save_tokenizer(tokenizer, out, context=shape.context)
-        model = new_model(shape, vocabulary=tokenizer.get_vocab_size(), seed=seed)
+        save_tokenizer(build_tokenizer(seed=seed, programs=tokenizer_programs), out, context=shape.context)
+        model = new_model(shape, vocabulary=load_tokenizer(out).vocabulary_size, seed=seed)
     else:
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copyfile(start / name, out / name)
-        model = load_model(start).train()
+        model = _continued(start, out)
     say(f"{sum(p.numel() for p in model.parameters())} parameters, {model.config.vocab_size} tokens")
     log: list[dict[str, Any]] = []
 
@@ -101,16 +98,27 @@ def build(
     trained = {"seconds": time.monotonic() - started, "programs": len(seen), **(log[-1] if log else {}), **earlier}
     settle_unused_words(model, load_tokenizer(out))
     save_model(model, out, seed=seed, trained=trained)
-    marks = {bytes.fromhex(mark)[:MARK_BYTES] for mark in seen}
-    if start is not None and (start / FINGERPRINTS).is_file():
-        marks |= read_fingerprints(start)
-    (out / FINGERPRINTS).write_bytes(b"".join(sorted(marks)))
+    _write_fingerprints(out, seen, start)
     (out / "warmup_log.json").write_text(json.dumps(log), encoding="utf-8")
     if measured:
         say("measuring designs and plays")
         figures = asyncio.run(measure(out))
         save_model(model, out, seed=seed, trained=trained, figures=figures)
         say(json.dumps(figures))
+
+
+def _continued(start: Path, out: Path) -> Any:
+    """The model of an earlier nano, whose tokenizer comes along."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(start / name, out / name)
+    return load_model(start).train()
+
+
+def _write_fingerprints(out: Path, seen: set[str], start: Path | None) -> None:
+    marks = {bytes.fromhex(mark)[:MARK_BYTES] for mark in seen}
+    if start is not None and (start / FINGERPRINTS).is_file():
+        marks |= read_fingerprints(start)
+    (out / FINGERPRINTS).write_bytes(b"".join(sorted(marks)))
 
 
 def _earlier(start: Path) -> dict[str, Any]:

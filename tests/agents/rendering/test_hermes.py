@@ -324,4 +324,6 @@ def test_any_tokens_at_all_can_be_parsed():
     tags = [renderer.tokenizer.token_to_id(tag) for tag in ("<tool_call>", "</tool_call>", "<think>", "</think>")]
     everything = list(range(renderer.tokenizer.vocabulary_size)) + tags * 20
     for _ in range(300):
-        renderer.parse(source.choices(everything, k=40), truncated=source.random() < 0.5)
+        parsed = renderer.parse(source.choices(everything, k=40), truncated=source.random() < 0.5)
+        assert isinstance(parsed.text, str)
+        assert len({call.id for call in parsed.calls}) == len(parsed.calls)

@@ -40,9 +40,12 @@ def test_a_point_tells_its_value_and_interval_when_hovered():
 
 
 def test_a_chart_without_points_is_still_well_formed():
-    read(line_chart([], label="nothing"))
-    read(scatter([], label="nothing", x_label="x", y_label="y"))
-    read(stacked_bars([], [], label="nothing"))
+    charts = (
+        line_chart([], label="nothing"),
+        scatter([], label="nothing", x_label="x", y_label="y"),
+        stacked_bars([], [], label="nothing"),
+    )
+    assert [read(chart).tag.rpartition("}")[2] for chart in charts] == ["svg"] * 3
 
 
 def test_a_zero_line_is_drawn_only_inside_the_range():
