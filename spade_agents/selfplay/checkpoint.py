@@ -64,11 +64,17 @@ class Checkpoint:
 def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], None]) -> Checkpoint:
     """Write checkpoint `step-<number>`: all files and their digests reach the disk before it bears its name.
 
+    A finished checkpoint of that number stays as it is: a run resumed from it comes here again with the same state,
+    and there must be no moment without it.
+
     Args:
         folder: of the run's checkpoints.
         number: rollouts done.
         write: fills the (empty) folder it is given.
     """
+    final = Checkpoint(path=folder / f"step-{number}")
+    if (final.path / STABLE).exists():
+        return final
     draft = Checkpoint(path=folder / f".step-{number}.draft")
     shutil.rmtree(draft.path, ignore_errors=True)
     draft.path.mkdir(parents=True)
@@ -77,7 +83,6 @@ def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], Non
     digests = {str(path.relative_to(draft.path)): _digest(path) for path in files}
     for path in files:
         _flush(path)
-    final = Checkpoint(path=folder / f"step-{number}")
     shutil.rmtree(final.path, ignore_errors=True)
     draft.path.rename(final.path)
     marker = final.path / f".{STABLE}"
@@ -111,6 +116,7 @@ def prune(folder: Path, keep: int) -> None:
     kept = {checkpoint.path for checkpoint in stable[-keep:]}
     for path in list(folder.iterdir()):
         if path not in kept:
+            (path / STABLE).unlink(missing_ok=True)  # first, so that a kill leaves nothing that claims to be whole
             shutil.rmtree(path)
 
 

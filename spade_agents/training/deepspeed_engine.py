@@ -201,8 +201,13 @@ class DeepSpeedEngine:
                     actions[name](*arguments)
 
     def close(self) -> None:
-        if self.rank == 0 and not self._closed:
+        if self._closed:
+            return
+        if self.rank == 0:
             self._lead("close")
+        if self.ranks > 1 and dist.is_initialized():
+            # Left to the interpreter's end, a thread of the group can abort the process.
+            dist.destroy_process_group()
         self._closed = True
 
     def _lead(self, *command: Any) -> None:

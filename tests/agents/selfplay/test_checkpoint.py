@@ -63,3 +63,10 @@ def test_pruning_keeps_the_newest_and_clears_what_a_kill_left(tmp_path):
     (tmp_path / "step-9").mkdir()
     prune(tmp_path, keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-2", "step-3"]
+
+
+def test_a_finished_checkpoint_is_never_written_over_so_that_there_is_no_moment_without_it(tmp_path):
+    first = saved(tmp_path, 0)
+    assert saved(tmp_path, 0, text="other weights") == first
+    assert (first.model / "model.bin").read_text() == "weights"
+    first.verify()
