@@ -76,15 +76,15 @@ async def test_hostile_neighbours_cost_no_honest_episode(make_spec, make_text_en
 
 
 async def test_episodes_leave_no_process_no_descriptor_and_no_memory(make_spec, make_text_env):
-    await _leaves_nothing(make_spec(make_text_env()), rounds=300)
+    await assert_leaves_nothing(make_spec(make_text_env()), rounds=300)
 
 
 @pytest.mark.slow
 async def test_10000_episodes_leave_no_process_no_descriptor_and_no_memory(make_spec, make_text_env):
-    await _leaves_nothing(make_spec(make_text_env()), rounds=10_000)
+    await assert_leaves_nothing(make_spec(make_text_env()), rounds=10_000)
 
 
-async def _leaves_nothing(spec, rounds):
+async def assert_leaves_nothing(spec, rounds):
     async with open_sandbox() as sandbox:
 
         async def episode():
