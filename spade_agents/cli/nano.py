@@ -19,7 +19,7 @@ app = typer.Typer(
 def build(
     out: Annotated[Path, typer.Option(help="The folder to make.")] = Path("nano"),
     seed: Annotated[int, typer.Option(help="Of data, tokenizer and weights.")] = 0,
-    minutes: Annotated[float, typer.Option(min=0.1, help="Of training.")] = 55.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Of training.")] = 42.0,
     steps: Annotated[int | None, typer.Option(min=1, help="End training after so many steps.")] = None,
     start: Annotated[str | None, typer.Option(metavar="MODEL", help="Go on from this model instead of anew.")] = None,
     measure: Annotated[bool, typer.Option(help="Measure designs and plays at the end, into spade.json.")] = True,

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from spade_agents.nano.copying import hold_copying_heads, write_copying_heads
 from spade_agents.nano.stream import Chunk
+from spade_agents.training.attention import use_causal_attention
 
 __all__ = ["NanoShape", "Progress", "WarmupSettings", "new_model", "warm_up"]
 
@@ -109,6 +110,7 @@ def warm_up(
 ) -> set[str]:
     """Train until the budget is used up; returns the fingerprints of the programs that were imitated."""
     seen: set[str] = set()
+    use_causal_attention(model)
     optimizers = _optimizers(model, settings)
     let_go = hold_copying_heads(model)
     started = reported = saved = time.monotonic()
