@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import lockdown
+from .attendant import Attendant
 
 __all__ = ["BOOT", "FLAGS", "Supervisor", "main"]
 
@@ -35,43 +35,16 @@ def main(control: int) -> None:
         Supervisor(channel).run()
 
 
-class Supervisor:
+class Supervisor(Attendant):
     """The zygotes' parent, and the parent of whatever a dead zygote leaves behind."""
 
     def __init__(self, control: socket.socket) -> None:
-        self._control = control
+        super().__init__(control)
         self._zygotes: set[int] = set()
-        self._wake, wake_write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake_write, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         lockdown.adopt_orphans()
 
-    def run(self) -> None:
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        while True:
-            for descriptor, _ in poll.poll():
-                if descriptor == self._wake:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake, 4096)
-                    self._reap()
-                elif not self._serve():
-                    self._end()
-                    return
-
-    def _serve(self) -> bool:
-        try:
-            data, descriptors, _, _ = socket.recv_fds(self._control, 65536, 4, socket.MSG_CMSG_CLOEXEC)
-        except ConnectionResetError:
-            return False
-        if not data:
-            return False
-        request = json.loads(data)
+    def serve(self, request: dict[str, Any], descriptors: list[int]) -> None:
         self._start_zygote(request["environment"], request["options"], descriptors[0])
-        return True
 
     def _start_zygote(self, environment: dict[str, str], options: str, control: int) -> None:
         os.set_inheritable(control, True)
@@ -80,7 +53,7 @@ class Supervisor:
         self._zygotes.add(os.posix_spawn(sys.executable, command, environment))
         os.close(control)
 
-    def _reap(self) -> None:
+    def reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -90,7 +63,7 @@ class Supervisor:
         for orphan in lockdown.children() - self._zygotes:
             os.kill(orphan, signal.SIGKILL)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Kill every zygote, and then what it leaves to this process, until there is nothing left."""
         while children := lockdown.children():
             for pid in children:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
-import select
 import signal
 import socket
 import sys
 from typing import Any
 
 from . import determinism, imports, lockdown, worker
+from .attendant import Attendant
 
 __all__ = ["Zygote", "main"]
 
@@ -39,49 +38,25 @@ def main(control: int, options: str) -> None:
         zygote.run()
 
 
-class Zygote:
-    """Children by episode number, and the loop that starts, kills and reaps them."""
+class Zygote(Attendant):
+    """Children by episode number; starts, kills and reaps them."""
 
     def __init__(self, control: socket.socket, policy: lockdown.Policy) -> None:
-        self._control = control
+        super().__init__(control)
         self._policy = policy
         self._devnull = os.open("/dev/null", os.O_RDWR)
         self._pids: dict[int, int] = {}
         self._episodes: dict[int, int] = {}
-        self._wake, wake_write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake_write, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
 
-    def run(self) -> None:
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        while True:
-            for descriptor, _ in poll.poll():
-                if descriptor == self._wake:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake, 4096)
-                    self._reap()
-                elif not self._serve():
-                    self._kill_all()
-                    return
-
-    def _serve(self) -> bool:
-        """One request of the host; False once the host is gone."""
-        try:
-            data, descriptors, _, _ = socket.recv_fds(self._control, 65536, 4, socket.MSG_CMSG_CLOEXEC)
-        except ConnectionResetError:
-            return False
-        if not data:
-            return False
-        request: dict[str, Any] = json.loads(data)
+    def serve(self, request: dict[str, Any], descriptors: list[int]) -> None:
         if request["op"] == "fork":
             self._fork(request["episode"], descriptors[0])
         else:
             self._kill(request["episode"])
-        return True
+
+    def end(self) -> None:
+        for episode in self._pids:
+            self._kill(episode)
 
     def _fork(self, episode: int, channel: int) -> None:
         parent = os.getpid()
@@ -89,20 +64,19 @@ class Zygote:
             pid = os.fork()
         except OSError as error:
             os.close(channel)
-            self._tell({"event": "failed", "episode": episode, "detail": f"fork refused: {error.strerror}"})
+            self.tell({"event": "failed", "episode": episode, "detail": f"fork refused: {error.strerror}"})
             return
         if pid == 0:
             self._become_child(channel, parent)
         os.close(channel)
         self._pids[episode], self._episodes[pid] = pid, episode
-        self._tell({"event": "forked", "episode": episode, "pid": pid})
+        self.tell({"event": "forked", "episode": episode, "pid": pid})
 
     def _become_child(self, channel: int, parent: int) -> None:
         """Never returns."""
         status = lockdown.SETUP_FAILED
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self.leave_to_child()
             level = lockdown.shut_in(channel, self._devnull, parent, self._policy)
             status = 0
             sys.stdin = sys.stdout = sys.stderr = _Nowhere()
@@ -116,11 +90,7 @@ class Zygote:
         if pid is not None:  # otherwise it has ended and its exit has been told
             os.kill(pid, signal.SIGKILL)
 
-    def _kill_all(self) -> None:
-        for episode in self._pids:
-            self._kill(episode)
-
-    def _reap(self) -> None:
+    def reap(self) -> None:
         while self._episodes:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if pid == 0:
@@ -130,12 +100,8 @@ class Zygote:
                 continue
             del self._pids[episode]
             cpu = usage.ru_utime + usage.ru_stime
-            self._tell({"event": "ended", "episode": episode, "code": os.waitstatus_to_exitcode(status), "cpu": cpu,
+            self.tell({"event": "ended", "episode": episode, "code": os.waitstatus_to_exitcode(status), "cpu": cpu,
                         "rss": usage.ru_maxrss * 1024})  # fmt: skip
-
-    def _tell(self, event: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the host is gone: the next read says so
-            self._control.send(json.dumps(event).encode())
 
 
 class _Nowhere:
