@@ -75,6 +75,7 @@ async def certify(
         gates: the functions behind the gates, in order.
     """
     names = [gate for gate in gates if gate in settings.gates and (gate is not Gate.NOVELTY or novelty is not None)]
+    started = time.perf_counter()
     trial = Trial.of(spec, sandbox, settings, novelty)
     results = await run_gates(trial, {name: gates[name] for name in names})
     statuses = [result.status for result in results]
@@ -87,6 +88,8 @@ async def certify(
         seeds=trial.seeds,
         gold_lengths=tuple(len(trial.gold[seed]) for seed in trial.seeds if seed in trial.gold),
         sandbox_level=str(sandbox.level),
+        limits=sandbox.limits,
+        seconds=round(time.perf_counter() - started, 6),
         versions=versions(),
     )
 

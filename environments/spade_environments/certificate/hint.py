@@ -54,6 +54,8 @@ async def certify_hint(
         settings=settings,
         seeds=trial.seeds,
         sandbox_level=str(sandbox.level),
+        limits=sandbox.limits,
+        seconds=result.seconds,
         versions=versions(),
         hint=hint,
     )

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
+from spade_environments.limits import Limits
 from spade_environments.spec import EnvironmentSpec
 
 __all__ = [
@@ -134,6 +135,8 @@ class Certificate:
         seeds: the instances played.
         gold_lengths: messages in `solution()`, one number a seed (empty before gate `gold`).
         sandbox_level: what shut the environment in while it was examined.
+        limits: what one child of it was allowed to use.
+        seconds: wall time of all gates, opening and closing of children included.
         versions: of Python and of this package.
         hint: the hint examined, in the certificate of a hint.
     """
@@ -146,6 +149,8 @@ class Certificate:
     seeds: tuple[int, ...] = ()
     gold_lengths: tuple[int, ...] = ()
     sandbox_level: str = ""
+    limits: Limits | None = None
+    seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
     hint: str | None = None
 

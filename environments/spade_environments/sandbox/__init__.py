@@ -29,9 +29,11 @@ class Sandbox(Protocol):
 
     Attributes:
         level: A (seccomp and Landlock), B (seccomp), C (Landlock), D (rlimits and process only), or `none` (inline).
+        limits: what one episode may use.
     """
 
     level: str
+    limits: Limits
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv: ...
 

@@ -29,7 +29,7 @@ class InlineSandbox:
     level = "none"
 
     def __init__(self, settings: InlineSandboxSettings, trusted: frozenset[str] = frozenset()) -> None:
-        self._limits = settings.limits
+        self.limits = settings.limits
         self._trusted = trusted
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
@@ -48,7 +48,7 @@ class InlineSandbox:
         async def connect() -> _InlineBackend:
             return _InlineBackend()
 
-        return await EpisodeEnv.open(spec.source, self._limits, connect)
+        return await EpisodeEnv.open(spec.source, self.limits, connect)
 
 
 class _InlineBackend:

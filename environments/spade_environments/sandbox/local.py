@@ -24,7 +24,7 @@ class LocalSandbox:
     """Opens episodes; many live at once on one event loop, without a thread."""
 
     def __init__(self, settings: LocalSandboxSettings, supervisor: Supervisor) -> None:
-        self._limits = settings.limits
+        self.limits = settings.limits
         self._supervisor = supervisor
         self._watch = Watch(settings.limits)
         self._children: set[Child] = set()
@@ -45,8 +45,8 @@ class LocalSandbox:
         if zygote not in (0, 1):
             raise ValueError(f"there is no zygote {zygote!r}; use 0 or 1")
         size = len(spec.source.encode(errors="surrogatepass"))
-        if size > self._limits.source:
-            told = f"the source is {size} bytes; at most {self._limits.source}"
+        if size > self.limits.source:
+            told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
 
         kind = ZygoteKind(zygote, _NUMPY.search(spec.source) is not None)
@@ -54,10 +54,10 @@ class LocalSandbox:
         async def connect() -> Child:
             return await self._child(kind)
 
-        return await EpisodeEnv.open(spec.source, self._limits, connect)
+        return await EpisodeEnv.open(spec.source, self.limits, connect)
 
     async def _child(self, kind: ZygoteKind) -> Child:
-        child = Child(await self._supervisor.zygote(kind), self._limits, self._watch)
+        child = Child(await self._supervisor.zygote(kind), self.limits, self._watch)
         try:
             level = await child.start()
         except BaseException:
@@ -75,7 +75,7 @@ class LocalSandbox:
         Raises:
             HostFault: it could not be forked or shut in.
         """
-        child = Child(await self._supervisor.zygote(ZygoteKind(0, False)), self._limits, self._watch)
+        child = Child(await self._supervisor.zygote(ZygoteKind(0, False)), self.limits, self._watch)
         try:
             self.level = await child.start()
         finally:

@@ -20,6 +20,7 @@ from spade_environments import (
 )
 from spade_environments.certificate import CertificateSettings, Gate, GateStatus, Verdict, certify, certify_many
 from spade_environments.inside.episode import Episode
+from spade_environments.limits import Limits
 from spade_environments.sandbox import open_sandbox
 
 DESK = '''from spade_environments import Call, Goal, ToolEnv, ToolError, tool
@@ -193,6 +194,7 @@ class InProcessSandbox:
     """`planted` maps the number of an operation (0 is the first) to the exception that it raises."""
 
     level = "none"
+    limits = Limits()
 
     def __init__(self, planted=None):
         self.planted = planted or {}
