@@ -46,6 +46,7 @@ class Policy:
         memory_bytes: address space beyond the zygote's own.
         cpu_seconds: CPU time of the whole episode; the kernel's backstop behind the host's clock.
         zygote_bytes: address space of the zygote, measured once before the first fork.
+        file_bytes: what it may write to one of the descriptors that it was given, where that is a file.
         landlock: the Landlock version to use; 0 for none.
         filters: the system-call filter; `None` for none.
     """
@@ -53,6 +54,7 @@ class Policy:
     memory_bytes: int
     cpu_seconds: int
     zygote_bytes: int
+    file_bytes: int = 0
     landlock: int = 0
     filters: seccomp.Filter | None = None
 
@@ -115,8 +117,14 @@ def seal_zygote(policy: Policy) -> None:
         raise OSError("Landlock is on and lets a folder be opened")
 
 
-def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> str:
+def shut_in(channel: int, standard: tuple[int, int, int], parent: int, policy: Policy) -> str:
     """Put every layer on this process, which was just forked from the process `parent`, and try each of them.
+
+    Args:
+        channel: becomes the descriptor `CHANNEL`.
+        standard: become the descriptors 0 to 2.
+        parent: process id of the zygote.
+        policy: what to put on.
 
     Returns:
         The level that holds: A seccomp and Landlock, B seccomp, C Landlock, D rlimits and process separation only.
@@ -124,7 +132,7 @@ def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> str:
     Raises:
         OSError: a layer could not be put on, or does not hold; the caller must exit with `SETUP_FAILED`.
     """
-    _keep_only(channel, devnull)
+    _keep_only(channel, standard)
     os.setsid()
     _drop_root()
     _drop_capabilities()
@@ -143,11 +151,10 @@ def shut_in(channel: int, devnull: int, parent: int, policy: Policy) -> str:
 _LEVELS = {(True, True): "A", (True, False): "B", (False, True): "C", (False, False): "D"}
 
 
-def _keep_only(channel: int, devnull: int) -> None:
-    """The channel as descriptor 3, /dev/null as 0 to 2, nothing else."""
-    os.dup2(devnull, 0)
-    os.dup2(devnull, 1)
-    os.dup2(devnull, 2)
+def _keep_only(channel: int, standard: tuple[int, int, int]) -> None:
+    """The channel as descriptor 3, the standard ones as 0 to 2, nothing else."""
+    for place, descriptor in enumerate(standard):
+        os.dup2(descriptor, place)
     os.dup2(channel, CHANNEL)
     os.closerange(CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
 
@@ -178,7 +185,7 @@ def _limit(policy: Policy) -> None:
     limits = {
         resource.RLIMIT_AS: policy.zygote_bytes + policy.memory_bytes,
         resource.RLIMIT_CPU: policy.cpu_seconds,
-        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_FSIZE: policy.file_bytes,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NPROC: 0,
         resource.RLIMIT_NOFILE: 16,

@@ -44,12 +44,12 @@ class Supervisor(Attendant):
         lockdown.adopt_orphans()
 
     def serve(self, request: dict[str, Any], descriptors: list[int]) -> None:
-        self._start_zygote(request["environment"], request["options"], descriptors[0])
+        self._start_zygote(request["entry"], request["environment"], request["options"], descriptors[0])
 
-    def _start_zygote(self, environment: dict[str, str], options: str, control: int) -> None:
+    def _start_zygote(self, entry: str, environment: dict[str, str], options: str, control: int) -> None:
         os.set_inheritable(control, True)
         folder = str(Path(__file__).parent)
-        command = [sys.executable, *FLAGS, "-c", BOOT, folder, "zygote", str(control), options]
+        command = [sys.executable, *FLAGS, "-c", BOOT, folder, entry, str(control), options]
         self._zygotes.add(os.posix_spawn(sys.executable, command, environment))
         os.close(control)
 

@@ -11,7 +11,7 @@ from . import determinism
 from .contract import ContractError
 from .episode import Episode
 
-__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "send", "serve"]
+__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "receive", "send", "serve"]
 
 ERROR_LIMIT = 500
 FRAME_LIMIT = 4 * 1024 * 1024
@@ -24,7 +24,7 @@ def serve(channel: int) -> None:
     """Answer requests on the descriptor `channel` until it is closed at the other end."""
     worker = Worker()
     while True:
-        frame = _receive(channel)
+        frame = receive(channel)
         if frame is None:
             return
         request = _loads(frame)
@@ -102,7 +102,8 @@ def _last_line(trace: TracebackType | None) -> int:
     return line
 
 
-def _receive(channel: int) -> bytes | None:
+def receive(channel: int) -> bytes | None:
+    """Read one frame; `None` once the host has hung up."""
     header = _read_exactly(channel, 4)
     if header is None:
         return None

@@ -29,13 +29,7 @@ def main(control: int, options: str) -> None:
         memory_bytes=settings["memory_bytes"], cpu_seconds=settings["cpu_seconds"], layers=settings["layers"]
     )
     with socket.socket(fileno=control) as channel:
-        zygote = Zygote(channel, policy)
-        resident = lockdown.own_resident()
-        lockdown.seal_zygote(policy)
-        gc.collect()
-        gc.freeze()
-        channel.send(json.dumps({"event": "ready", "resident": resident}).encode())
-        zygote.run()
+        Zygote(channel, policy).run_sealed()
 
 
 class Zygote(Attendant):
@@ -43,14 +37,23 @@ class Zygote(Attendant):
 
     def __init__(self, control: socket.socket, policy: lockdown.Policy) -> None:
         super().__init__(control)
-        self._policy = policy
+        self.policy = policy
         self._devnull = os.open("/dev/null", os.O_RDWR)
         self._pids: dict[int, int] = {}
         self._episodes: dict[int, int] = {}
 
+    def run_sealed(self) -> None:
+        """Put on what every child inherits, say so, and attend."""
+        resident = lockdown.own_resident()
+        lockdown.seal_zygote(self.policy)
+        gc.collect()
+        gc.freeze()
+        self.tell({"event": "ready", "resident": resident})
+        self.run()
+
     def serve(self, request: dict[str, Any], descriptors: list[int]) -> None:
         if request["op"] == "fork":
-            self._fork(request["episode"], descriptors[0])
+            self._fork(request, descriptors)
         else:
             self._kill(request["episode"])
 
@@ -58,30 +61,39 @@ class Zygote(Attendant):
         for episode in self._pids:
             self._kill(episode)
 
-    def _fork(self, episode: int, channel: int) -> None:
-        parent = os.getpid()
+    def shut_in(self, request: dict[str, Any], descriptors: list[int], parent: int) -> str:
+        """In a child just forked: put the layers on; the level that holds."""
+        return lockdown.shut_in(descriptors[0], (self._devnull,) * 3, parent, self.policy)
+
+    def live(self) -> None:
+        """In a child that is shut in: do what it is there for."""
+        sys.stdin = sys.stdout = sys.stderr = _Nowhere()
+        worker.serve(lockdown.CHANNEL)
+
+    def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        episode, parent = request["episode"], os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            os.close(channel)
             self.tell({"event": "failed", "episode": episode, "detail": f"fork refused: {error.strerror}"})
-            return
-        if pid == 0:
-            self._become_child(channel, parent)
-        os.close(channel)
-        self._pids[episode], self._episodes[pid] = pid, episode
-        self.tell({"event": "forked", "episode": episode, "pid": pid})
+        else:
+            if pid == 0:
+                self._become_child(request, descriptors, parent)
+            self._pids[episode], self._episodes[pid] = pid, episode
+            self.tell({"event": "forked", "episode": episode, "pid": pid})
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
-    def _become_child(self, channel: int, parent: int) -> None:
+    def _become_child(self, request: dict[str, Any], descriptors: list[int], parent: int) -> None:
         """Never returns."""
         status = lockdown.SETUP_FAILED
         try:
             self.leave_to_child()
-            level = lockdown.shut_in(channel, self._devnull, parent, self._policy)
+            level = self.shut_in(request, descriptors, parent)
             status = 0
-            sys.stdin = sys.stdout = sys.stderr = _Nowhere()
             worker.send(lockdown.CHANNEL, level.encode())  # the host's sign that the layers hold, before any source
-            worker.serve(lockdown.CHANNEL)
+            self.live()
         finally:
             os._exit(status)
 

@@ -11,12 +11,12 @@ import sys
 from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from spade_environments.faults import FaultKind, HostFault
 from spade_environments.inside.supervisor import BOOT, FLAGS
 
-__all__ = ["Ended", "Process", "Supervisor", "Zygote", "ZygoteKind"]
+__all__ = ["Descriptor", "Ended", "Process", "Supervisor", "Zygote", "ZygoteKind"]
 
 _INSIDE = Path(__file__).resolve().parent.parent / "inside"
 _READY_TIMEOUT = 60.0
@@ -38,6 +38,14 @@ class ZygoteKind(NamedTuple):
     numpy: bool
 
 
+class Descriptor(Protocol):
+    """An open socket or file."""
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
 class Process:
     """A child as its zygote reports it."""
 
@@ -52,10 +60,16 @@ class Process:
 
 
 class Supervisor:
-    """One supervisor process, a fresh interpreter with an empty environment, and its zygotes by kind."""
+    """One supervisor process, a fresh interpreter with an empty environment, and its zygotes by kind.
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    Args:
+        options: what every zygote is told.
+        entry: the module of `inside` that a zygote runs.
+    """
+
+    def __init__(self, options: dict[str, Any], *, entry: str = "zygote") -> None:
         self._options = options
+        self._entry = entry
         self._zygotes: dict[ZygoteKind, Zygote] = {}
         self._starting = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,7 +113,7 @@ class Supervisor:
         assert self._control is not None
         environment = {"PYTHONHASHSEED": str(kind.hash_seed)} | (_ONE_THREAD if kind.numpy else {})
         options = json.dumps({**self._options, "numpy_folder": numpy_folder})
-        request = {"environment": environment, "options": options}
+        request = {"entry": self._entry, "environment": environment, "options": options}
         socket.send_fds(self._control, [json.dumps(request).encode()], [descriptor.fileno()])
 
     def _spawn(self) -> None:
@@ -129,7 +143,7 @@ class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
         self._control = control
-        self._outbox: deque[tuple[bytes, socket.socket | None]] = deque()
+        self._outbox: deque[tuple[bytes, tuple[Descriptor, ...]]] = deque()
         self._processes: dict[int, Process] = {}
         self._next = 0
         self.alive = True
@@ -138,11 +152,11 @@ class Zygote:
         control.setblocking(False)
         self._loop.add_reader(control.fileno(), self._read)
 
-    def fork(self, channel: socket.socket) -> tuple[int, Process]:
-        """Ask for a child that holds `channel`; `channel` is closed here once it was sent."""
+    def fork(self, *descriptors: Descriptor, **options: int) -> tuple[int, Process]:
+        """Ask for a child that holds the descriptors, its channel first; they are closed here once they were sent."""
         episode, self._next = self._next, self._next + 1
         process = self._processes[episode] = Process()
-        self._post({"op": "fork", "episode": episode}, channel)
+        self._post({"op": "fork", "episode": episode, **options}, descriptors)
         return episode, process
 
     def kill(self, episode: int) -> None:
@@ -155,13 +169,14 @@ class Zygote:
         if not self.alive:
             return
         self.alive = False
-        descriptor = self._control.fileno()
-        self._loop.remove_reader(descriptor)
-        self._loop.remove_writer(descriptor)
+        control = self._control.fileno()
+        self._loop.remove_reader(control)
+        self._loop.remove_writer(control)
         self._control.close()
-        for _, channel in self._outbox:
-            if channel is not None:
-                channel.close()
+        for _, descriptors in self._outbox:
+            for descriptor in descriptors:
+                descriptor.close()
+        self._outbox.clear()
         if not self.ready.done():
             self.ready.set_exception(ConnectionError("the zygote was lost"))
             self.ready.exception()
@@ -169,18 +184,15 @@ class Zygote:
             _end(process, Ended(None))
         self._processes.clear()
 
-    def _post(self, request: dict[str, Any], channel: socket.socket | None = None) -> None:
-        self._outbox.append((json.dumps(request).encode(), channel))
+    def _post(self, request: dict[str, Any], descriptors: tuple[Descriptor, ...] = ()) -> None:
+        self._outbox.append((json.dumps(request).encode(), descriptors))
         self._flush()
 
     def _flush(self) -> None:
         while self._outbox and self.alive:
-            data, channel = self._outbox[0]
+            data, descriptors = self._outbox[0]
             try:
-                if channel is None:
-                    self._control.send(data)
-                else:
-                    socket.send_fds(self._control, [data], [channel.fileno()])
+                socket.send_fds(self._control, [data], [descriptor.fileno() for descriptor in descriptors])
             except BlockingIOError:
                 self._loop.add_writer(self._control.fileno(), self._flush)
                 return
@@ -188,8 +200,8 @@ class Zygote:
                 self.close()
                 return
             self._outbox.popleft()
-            if channel is not None:
-                channel.close()
+            for descriptor in descriptors:
+                descriptor.close()
         if self.alive:
             self._loop.remove_writer(self._control.fileno())
 
