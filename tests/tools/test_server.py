@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 
 from mcp import Client
 
-from spade_environments import Observation, Reply, StepResult, ToolSpec
-from spade_tools.server import EpisodeServer, Phase
+from spade_environments import EnvironmentSpec, Observation, Reply, Skill, StepResult, ToolSpec
+from spade_tools import EpisodeServer, Phase, ServedEpisode
+
+SPEC = EnvironmentSpec(name="buttons", source="", skill=Skill.TOOL_SELECTION)
 
 PRESS = ToolSpec(
     name="press",
@@ -45,9 +47,9 @@ class Buttons:
 
 @asynccontextmanager
 async def episode():
-    served = EpisodeServer(Buttons(), seed=7, name="buttons", takes_replies=True)
+    served = EpisodeServer(ServedEpisode(Buttons(), SPEC, seed=7, takes_replies=True))
     async with Client(served.server) as client:
-        yield served, client
+        yield served.episode, client
     await served.aclose()
 
 

@@ -1,152 +1,232 @@
-"""One episode of one environment as an MCP server: its client sees tools and observations, nothing privileged."""
+"""EpisodeServer: a served episode as an MCP server; its client sees tools and observations, nothing privileged."""
 
 from __future__ import annotations
 
-import asyncio
+import json
+import secrets
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
 
-from mcp.server import Server, ServerRequestContext
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    Prompt,
+    PromptMessage,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ServerCapabilities,
     TextContent,
+    TextResourceContents,
     Tool,
 )
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from spade_environments import Env, Observation, Reply, SandboxFault, ToolCall, ToolSpec
+from spade_environments import Reply, ToolCall, ToolSpec
+from spade_environments.validation import ArgumentValidator, clean_text
+from spade_tools.episode import ServedEpisode
+from spade_tools.reserved import FINISH_TURN, GET_TASK, HINT, RESERVED, RESET, output_schema
+from spade_tools.types import Answer, Mode
 
-__all__ = ["EpisodeServer", "Phase"]
+__all__ = ["MANIFEST_URI", "TASK_URI", "EpisodeServer"]
 
-_OUTPUT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"observation": {"type": "string"}, "over": {"type": "boolean"}},
-    "required": ["observation", "over"],
-}
-_GET_TASK = ToolSpec(
-    name="get_task",
-    description="Read the current instruction again.",
-    parameters={"type": "object", "properties": {}, "additionalProperties": False},
+TASK_URI = "spade://task"
+MANIFEST_URI = "spade://manifest"
+_INSTRUCTIONS = (
+    "An environment to act in by tool calls. Read the task with get_task, then act with the other tools; each call "
+    "counts as a turn."
 )
-_FINISH_TURN = ToolSpec(
-    name="finish_turn",
-    description="Hand the turn back to the user with a message; the next instruction comes back.",
-    parameters={
-        "type": "object",
-        "properties": {"message": {"type": "string"}},
-        "required": ["message"],
-        "additionalProperties": False,
-    },
-)
-
-
-class Phase(StrEnum):
-    """Where the episode stands."""
-
-    NEEDS_RESET = "needs reset"
-    RUNNING = "running"
-    OVER = "over"
+_WITH_USER = " Hand the turn back with finish_turn when an instruction is carried out: the next one comes back."
 
 
 class EpisodeServer:
-    """The state machine between an MCP client and an `Env`, in agent mode.
+    """MCP's handlers over a `ServedEpisode`; `server` goes onto any transport.
 
-    The episode starts on first contact with `seed`; calls are taken one at a time; after `env.max_turns` actions or a
-    terminal step every call is answered with an error that says so. Reward, seed and info stay on this side.
-
-    Args:
-        env: not reset yet; closed by `aclose`.
-        seed: of the instance.
-        name: shown to the client.
-        takes_replies: whether the environment has a user to reply to (a ToolEnv): adds `finish_turn`.
+    Arguments of an environment's tools are validated once, in the environment's host-side proxy; here only those of
+    the tools that the server adds.
     """
 
-    def __init__(self, env: Env, *, seed: int, name: str, takes_replies: bool) -> None:
-        self.phase = Phase.NEEDS_RESET
-        self.reward: float | None = None
-        self._env = env
-        self._seed = seed
-        self._takes_replies = takes_replies
-        self._task = ""
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._turns = 0
-        self._lock = asyncio.Lock()
-        self.server: Server[Any] = Server(name, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
+    def __init__(self, episode: ServedEpisode) -> None:
+        self.episode = episode
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus, max_subscriptions=16)
+        self._validator = ArgumentValidator(RESERVED)
+        self._learned: tuple[ToolSpec, ...] | None = None
+        self.server = _Server(
+            clean_text(episode.spec.name)[:64],
+            instructions=_INSTRUCTIONS + (_WITH_USER if episode.takes_replies else ""),
+            get_tool_input_schema=self._input_schema,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=self._listen,
+        )
+        self.server.middleware.clear()  # tracing spans, which nobody reads here
 
     async def aclose(self) -> None:
-        """End the episode and its process."""
-        self.phase = Phase.OVER
-        await self._env.aclose()
+        """End the episode, its process and every subscription."""
+        self._listen.close()
+        await self.episode.aclose()
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """What can be called now."""
+        return (*self.episode.tools, *self._own())
+
+    def _own(self) -> tuple[ToolSpec, ...]:
+        episode = self.episode
+        own = (GET_TASK, FINISH_TURN) if episode.takes_replies else (GET_TASK,)
+        if episode.mode is Mode.AGENT:
+            return own
+        return (*own, RESET, HINT) if episode.hint is not None else (*own, RESET)
 
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        async with self._lock:
-            await self._start()
-        own = (_GET_TASK, _FINISH_TURN) if self._takes_replies else (_GET_TASK,)
-        return ListToolsResult(tools=[_tool(spec) for spec in (*self._tools, *own)])
+        await self.episode.start()
+        schema = output_schema(self.episode.mode)
+        return ListToolsResult(tools=[_tool(spec, schema) for spec in self.tools()])
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        arguments = params.arguments or {}
-        async with self._lock:
-            try:
-                await self._start()
-                return await self._answer(params.name, arguments)
-            except SandboxFault as fault:
-                self.phase = Phase.OVER
-                return self._result(f"Error: the environment failed ({fault.kind.value}); the episode is over.", True)
+        await self.episode.start()
+        before = self.episode.tools
+        answer = await self._answer(params.name, params.arguments or {})
+        if self.episode.tools != before:
+            await self._tell_of_tools(context)
+        return _result(answer)
 
-    async def _start(self) -> None:
-        if self.phase is Phase.NEEDS_RESET:
-            observation = await self._env.reset(self._seed)
-            self.phase, self._task, self._tools = Phase.RUNNING, observation.text, self._env.tools
+    async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        episode = self.episode
+        # A Reply in an environment without a user is told so by the environment itself, so finish_turn always works.
+        if name == FINISH_TURN.name and set(arguments) == {"message"} and isinstance(arguments["message"], str):
+            return await episode.act(Reply(text=arguments["message"]))
+        if name not in {spec.name for spec in self._own()}:
+            return await episode.act(ToolCall(name=name, arguments=arguments))
+        error = self._validator.check(ToolCall(name=name, arguments=arguments))
+        if error is not None:
+            return Answer(text=f"Error: {error.text}.", is_error=True, error=error.kind.value)
+        if name == RESET.name:
+            return await episode.reset(arguments.get("seed", secrets.randbelow(2**31)))
+        if name == HINT.name:
+            return Answer(text=episode.hint or "")
+        return episode.current_task()
 
-    async def _answer(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        if name == _GET_TASK.name:
-            return self._result(self._task)
-        if self.phase is Phase.OVER:
-            return self._result("Error: the episode is over; start a new one.", True)
-        if name == _FINISH_TURN.name and self._takes_replies:
-            if not isinstance(arguments.get("message"), str) or len(arguments) != 1:
-                return self._result("Error: finish_turn wants one argument, message, a string.", True)
-            return await self._step(Reply(text=arguments["message"]))
-        return await self._step(ToolCall(name=name, arguments=arguments))
+    async def _tell_of_tools(self, context: ServerRequestContext[Any]) -> None:
+        """By a notification, to an older client's session, and to whoever subscribed in the newer protocol."""
+        await self._bus.publish(ToolsListChanged())
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await context.session.send_tool_list_changed()
 
-    async def _step(self, action: ToolCall | Reply) -> CallToolResult:
-        result = await self._env.step(action)
-        self._turns += 1
-        observation = result.observation
-        if result.terminated:
-            self.phase, self.reward = Phase.OVER, result.reward
-        elif result.truncated or self._turns >= self._env.max_turns:
-            self.phase, self.reward = Phase.OVER, 0.0
-        if observation.role == "user" and isinstance(action, Reply):
-            self._task = observation.text
-        self._tools += observation.tools
-        return self._result(_text(observation), "error" in result.info or observation.text.startswith("Error: "))
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        return next((spec.parameters for spec in self.tools() if spec.name == name), None)
 
-    def _result(self, text: str, is_error: bool = False) -> CallToolResult:
-        return CallToolResult(
-            content=[TextContent(type="text", text=text)],
-            structured_content={"observation": text, "over": self.phase is Phase.OVER},
-            is_error=is_error,
+    async def _list_prompts(
+        self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        return ListPromptsResult(prompts=[Prompt(name="task", description="The current instruction.")])
+
+    async def _get_prompt(self, context: ServerRequestContext[Any], params: GetPromptRequestParams) -> GetPromptResult:
+        if params.name != "task":
+            raise MCPError(INVALID_PARAMS, "unknown prompt; the one there is is named task")
+        text = await self._task()
+        return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))])
+
+    async def _list_resources(
+        self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(
+            resources=[
+                Resource(uri=TASK_URI, name="task", description="The current instruction.", mime_type="text/plain"),
+                Resource(
+                    uri=MANIFEST_URI, name="manifest", description="What kind of environment this is.",
+                    mime_type="application/json",
+                ),
+            ]
+        )  # fmt: skip
+
+    async def _read_resource(
+        self, context: ServerRequestContext[Any], params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        uri = str(params.uri)
+        if uri == TASK_URI:
+            text, kind = await self._task(), "text/plain"
+        elif uri == MANIFEST_URI:
+            text, kind = json.dumps(self._manifest(), ensure_ascii=False), "application/json"
+        else:
+            raise MCPError(INVALID_PARAMS, f"unknown resource; there are {TASK_URI} and {MANIFEST_URI}")
+        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=kind, text=text)])
+
+    async def _task(self) -> str:
+        await self.episode.start()
+        return self.episode.current_task().text
+
+    def _manifest(self) -> dict[str, Any]:
+        """What may be known of an environment by those who act in it."""
+        spec = self.episode.spec
+        return {
+            "name": clean_text(spec.name),
+            "skill": spec.skill.value,
+            "domain": clean_text(spec.domain),
+            "mode": self.episode.mode.value,
+            "max_turns": self.episode.max_turns,
+            "takes_replies": self.episode.takes_replies,
+        }
+
+
+class _Server(Server[Any]):
+    """Says that its list of tools can change, on every transport."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        return super().get_capabilities(
+            NotificationOptions(tools_changed=True),
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
         )
 
 
-def _text(observation: Observation) -> str:
-    if not observation.tools:
-        return observation.text
-    names = ", ".join(f"{spec.name}: {spec.description}" for spec in observation.tools)
-    return f"{observation.text}\nNew tools: {names}"
+def _result(answer: Answer) -> CallToolResult:
+    structured: dict[str, Any] = {"observation": answer.text, "over": answer.over}
+    content = [TextContent(type="text", text=answer.text)]
+    if answer.error is not None:
+        structured["error"] = answer.error
+    if answer.new_tools:
+        structured["new_tools"] = [_announced(spec) for spec in answer.new_tools]
+        told = json.dumps(structured["new_tools"], ensure_ascii=False)
+        content.append(TextContent(type="text", text=f"New tools: {told}"))
+    if answer.score is not None and answer.over:
+        structured["score"] = answer.score
+        content.append(TextContent(type="text", text=f"The episode is over. Score: {answer.score:g}"))
+    return CallToolResult(content=list(content), structured_content=structured, is_error=answer.is_error)
 
 
-def _tool(spec: ToolSpec) -> Tool:
+def _announced(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "inputSchema": dict(spec.parameters)}
+
+
+def _tool(spec: ToolSpec, output: dict[str, Any]) -> Tool:
     return Tool(
         name=spec.name,
         description=spec.description,
         input_schema=dict(spec.parameters),
-        output_schema=_OUTPUT_SCHEMA,
+        output_schema=output,
     )

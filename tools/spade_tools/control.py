@@ -1,0 +1,146 @@
+"""The control plane: `POST /episodes`, `GET` and `DELETE /episodes/{id}`, for whoever holds the bearer token."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from spade_environments import EnvironmentFault, HostFault
+from spade_tools.rates import FailureLog
+from spade_tools.table import EpisodeTable, FullError, RequestError, UnknownEnvironmentError
+from spade_tools.types import EpisodeCreated, EpisodeRequest
+
+__all__ = ["ControlPlane", "error_response", "json_response"]
+
+_BODY_LIMIT = 64 * 1024
+_PATH = re.compile(r"/episodes(?:/([A-Za-z0-9_-]{1,64}))?/?")
+_encoder = msgspec.json.Encoder()
+
+
+def json_response(value: Any, status: int = 200, **headers: str) -> Response:
+    """A response with a JSON body."""
+    return Response(_encoder.encode(value), status, headers, media_type="application/json")
+
+
+def error_response(status: int, told: str, **headers: str) -> Response:
+    """A refusal, in words."""
+    return json_response({"error": told}, status, **headers)
+
+
+class ControlPlane:
+    """Answers requests to make, look at and end episodes; nothing an agent's client may reach.
+
+    Args:
+        table: of the live episodes.
+        token: the bearer token.
+        base_url: called for the address that episode URLs begin with.
+        failures: counts refused tokens by address.
+    """
+
+    def __init__(self, table: EpisodeTable, *, token: str, base_url: Callable[[], str], failures: FailureLog) -> None:
+        self._table, self._base_url, self._failures = table, base_url, failures
+        self._expected = f"Bearer {token}".encode()
+
+    async def answer(self, request: Request) -> Response:
+        """The response to a request outside the data plane."""
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        found = _PATH.fullmatch(request.url.path)
+        if found is None:
+            return error_response(404, "there is /episodes and /episodes/{id}")
+        identity = found[1]
+        if identity is None and request.method == "POST":
+            return await self._create(request)
+        if identity is not None and request.method == "GET":
+            return self._read(identity)
+        if identity is not None and request.method == "DELETE":
+            return await self._end(identity)
+        allowed = "POST" if identity is None else "GET, DELETE"
+        return error_response(405, f"{request.method} is not for {request.url.path}; use {allowed}", Allow=allowed)
+
+    def _refusal(self, request: Request) -> Response | None:
+        given = request.headers.get("authorization", "").encode("latin-1", "replace")
+        if hmac.compare_digest(given, self._expected):
+            return None
+        self._failures.add(request.client.host if request.client else "")
+        told = "wanted the header Authorization: Bearer TOKEN, with the token that the server printed or was given"
+        return error_response(401, told, **{"WWW-Authenticate": "Bearer"})
+
+    async def _create(self, request: Request) -> Response:
+        try:
+            wanted = msgspec.json.decode(await _body(request), type=_StrictRequest).request()
+            live = await self._table.create(wanted)
+        except _TooLargeError:
+            return error_response(413, f"the body is larger than {_BODY_LIMIT} bytes")
+        except UnknownEnvironmentError as error:
+            return error_response(404, str(error))
+        except (msgspec.MsgspecError, RequestError, RecursionError, UnicodeDecodeError) as error:
+            return error_response(400, f"no episode can be made of this request: {error}")
+        except FullError as error:
+            return error_response(503, str(error), **{"Retry-After": "5"})
+        except EnvironmentFault as fault:
+            return error_response(422, f"the environment cannot be played: {fault}")
+        except HostFault as fault:
+            return error_response(503, f"the sandbox failed: {fault}", **{"Retry-After": "5"})
+        episode = live.episode
+        created = EpisodeCreated(
+            id=episode.identity,
+            url=f"{self._base_url()}/episodes/{episode.identity}/mcp",
+            environment=episode.spec.name,
+            environment_id=episode.spec.id,
+            seed=episode.report().seed,
+        )
+        return json_response(created, 201)
+
+    def _read(self, identity: str) -> Response:
+        live = self._table.get(identity)
+        return _unknown() if live is None else json_response(live.episode.report())
+
+    async def _end(self, identity: str) -> Response:
+        report = await self._table.end(identity)
+        return _unknown() if report is None else json_response(report)
+
+
+class _StrictLimits(msgspec.Struct, forbid_unknown_fields=True):
+    turns: int | None = None
+    idle_seconds: float | None = None
+
+
+class _StrictRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a request, refusing what it does not know."""
+
+    environment: str
+    seed: int | None = None
+    mode: str = "agent"
+    hint: bool = False
+    limits: _StrictLimits = msgspec.field(default_factory=_StrictLimits)
+
+    def request(self) -> EpisodeRequest:
+        return msgspec.convert(msgspec.to_builtins(self), EpisodeRequest)
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _BODY_LIMIT:
+                raise _TooLargeError
+    except ClientDisconnect as error:
+        raise RequestError("the body was not sent to its end") from error
+    return bytes(body)
+
+
+def _unknown() -> Response:
+    return error_response(404, "no live episode has this id; it was ended, reaped, or never was")

@@ -1,0 +1,252 @@
+"""ServedEpisode: the state machine between whatever carries a client's calls and an `Env`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from anyio import CancelScope
+
+from spade_environments import (
+    Env,
+    EnvironmentFault,
+    EnvironmentSpec,
+    Observation,
+    Reply,
+    SandboxFault,
+    StepResult,
+    ToolCall,
+    ToolSpec,
+)
+from spade_environments.sandbox import Sandbox
+from spade_environments.validation import CallErrorKind
+from spade_tools.types import (
+    Answer,
+    EpisodeLimits,
+    EpisodeOutcome,
+    EpisodeReport,
+    EpisodeRequest,
+    Exchange,
+    Mode,
+    Phase,
+)
+
+__all__ = ["ServedEpisode", "open_episode"]
+
+_ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
+_NOT_RESET = "Error: the episode has not begun; call reset first."
+_AGENT_OVER = "Error: the episode is over; nothing more can be done in it."
+_PLAY_OVER = "Error: the episode is over; call reset to play again."
+
+
+class ServedEpisode:
+    """One episode, one action at a time; every wrong-state call gets a clear error and changes nothing.
+
+    In agent mode the episode starts on first contact with `seed`; in play mode `reset` starts it, as often as wished.
+    An action that has begun is carried through even if its caller is cancelled. A fault ends the episode.
+
+    Args:
+        env: not reset yet; closed by `aclose`, and when an agent's episode is over.
+        spec: what `env` is an episode of.
+        takes_replies: whether the environment has a user to reply to (a ToolEnv).
+        seed: of the instance in agent mode.
+        mode: agent or play.
+        limits: turns and idle time.
+        hint: what a player may ask for, or `None`.
+        identity: shown in the report.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        spec: EnvironmentSpec,
+        *,
+        takes_replies: bool,
+        seed: int,
+        mode: Mode = Mode.AGENT,
+        limits: EpisodeLimits | None = None,
+        hint: str | None = None,
+        identity: str = "",
+    ) -> None:
+        self.spec, self.mode, self.takes_replies, self.hint = spec, mode, takes_replies, hint
+        self.identity = identity
+        self.limits = limits or EpisodeLimits()
+        self.phase = Phase.NEEDS_RESET
+        self.task = ""
+        self.tools: tuple[ToolSpec, ...] = ()
+        self.max_turns = env.max_turns if self.limits.turns is None else self.limits.turns
+        self._env = env
+        self._seed: int | None = seed
+        self._lock = asyncio.Lock()
+        self._begin(None)
+        self._closed = False
+
+    @property
+    def reward(self) -> float | None:
+        """The return, once there is one; never for the client of an agent's episode."""
+        return self._reward
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether an action or a reset is under way."""
+        return self._lock.locked()
+
+    async def start(self) -> None:
+        """Begin an agent's episode unless it has begun; a fault on the way ends it."""
+        if self.phase is not Phase.NEEDS_RESET or self.mode is Mode.PLAY:
+            return
+        async with self._lock:
+            if self.phase is Phase.NEEDS_RESET:
+                await self._reset(self._seed or 0)
+
+    async def reset(self, seed: int) -> Answer:
+        """Begin the instance of `seed`: play mode only."""
+        async with self._lock:
+            return await self._reset(seed)
+
+    async def act(self, action: ToolCall | Reply) -> Answer:
+        """Take one action, which counts as one turn, or say why it cannot be taken."""
+        async with self._lock:
+            if self.phase is not Phase.RUNNING:
+                return self._refused()
+            with CancelScope(shield=True):
+                answer = await self._step(action)
+            return answer
+
+    def current_task(self) -> Answer:
+        """The current instruction."""
+        if self.phase is Phase.NEEDS_RESET or not self.task:
+            return self._refused()
+        return Answer(text=self.task, over=self.phase is Phase.OVER, score=self._score())
+
+    def report(self) -> EpisodeReport:
+        """All that is known of it: for the trainer alone."""
+        return EpisodeReport(
+            id=self.identity,
+            environment=self.spec.name,
+            environment_id=self.spec.id,
+            seed=self._seed,
+            mode=self.mode,
+            phase=self.phase,
+            outcome=self._outcome,
+            reward=self._reward,
+            fault=self._fault,
+            opening=self._opening,
+            turns=len(self._transcript),
+            transcript=tuple(self._transcript),
+        )
+
+    async def aclose(self) -> None:
+        """End the episode and its process; one that was running has no outcome."""
+        self._closed, self.phase = True, Phase.OVER
+        await self._env.aclose()
+
+    def _begin(self, opening: str | None) -> None:
+        self._opening = opening
+        self._transcript: list[Exchange] = []
+        self._outcome: EpisodeOutcome | None = None
+        self._reward: float | None = None
+        self._fault: str | None = None
+
+    async def _reset(self, seed: int) -> Answer:
+        if self._closed:
+            return self._refused()
+        with CancelScope(shield=True):
+            try:
+                first = await self._env.reset(seed)
+            except SandboxFault as fault:
+                return self._failed(fault)
+        self._begin(first.text)
+        self._seed, self.task, self.tools, self.phase = seed, first.text, self._env.tools, Phase.RUNNING
+        return Answer(text=first.text)
+
+    async def _step(self, action: ToolCall | Reply) -> Answer:
+        try:
+            result = await self._env.step(action)
+        except SandboxFault as fault:
+            return self._failed(fault)
+        self._transcript.append(_exchange(action, result))
+        self._settle(result)
+        observation = result.observation
+        if isinstance(action, Reply) and observation.role == "user" and self.takes_replies:
+            self.task = observation.text
+        self.tools += observation.tools
+        if self.phase is Phase.OVER and self.mode is Mode.AGENT:
+            await self._env.aclose()
+        return self._answer(observation, result)
+
+    def _settle(self, result: StepResult) -> None:
+        """Whether that was the end, and how."""
+        if result.terminated:
+            self.phase, self._outcome, self._reward = Phase.OVER, EpisodeOutcome.SCORED, result.reward
+        elif result.truncated or len(self._transcript) >= self.max_turns:
+            self.phase, self._outcome, self._reward = Phase.OVER, EpisodeOutcome.AGENT_ERROR, 0.0
+
+    def _answer(self, observation: Observation, result: StepResult) -> Answer:
+        kind = result.info.get("error")
+        known = kind if isinstance(kind, str) and kind in _ERROR_KINDS else None
+        return Answer(
+            text=observation.text,
+            over=self.phase is Phase.OVER,
+            is_error=known is not None or (self.takes_replies and result.info.get("ok") is False),
+            error=known,
+            new_tools=observation.tools,
+            score=self._score(),
+        )
+
+    def _failed(self, fault: SandboxFault) -> Answer:
+        """The client learns that it failed; why, stands in the report, for it may quote the source."""
+        self.phase = Phase.OVER
+        if not self._closed and self._outcome is None:
+            ours = not isinstance(fault, EnvironmentFault)
+            self._outcome = EpisodeOutcome.INFRASTRUCTURE_FAULT if ours else EpisodeOutcome.ENVIRONMENT_FAULT
+            self._fault = str(fault)
+        return Answer(text="Error: the environment failed; the episode is over.", over=True, is_error=True)
+
+    def _refused(self) -> Answer:
+        over = self.phase is Phase.OVER
+        play = _PLAY_OVER if not self._closed else _AGENT_OVER
+        told = (play if self.mode is Mode.PLAY else _AGENT_OVER) if over else _NOT_RESET
+        return Answer(text=told, over=over, is_error=True, score=self._score())
+
+    def _score(self) -> float | None:
+        return self._reward if self.mode is Mode.PLAY else None
+
+
+def _exchange(action: ToolCall | Reply, result: StepResult) -> Exchange:
+    call = action if isinstance(action, ToolCall) else None
+    arguments: Any = None if call is None else call.arguments
+    return Exchange(
+        tool=None if call is None else call.name,
+        arguments=arguments,
+        text=action.text if isinstance(action, Reply) else None,
+        observation=result.observation.text,
+        role=result.observation.role,
+        reward=result.reward,
+        terminated=result.terminated,
+        truncated=result.truncated,
+        info=result.info,
+        new_tools=tuple(tool.name for tool in result.observation.tools),
+    )
+
+
+async def open_episode(
+    sandbox: Sandbox, spec: EnvironmentSpec, request: EpisodeRequest, *, seed: int, identity: str = ""
+) -> ServedEpisode:
+    """Open the process of an episode; nothing is reset yet.
+
+    Raises:
+        EnvironmentFault: the source was refused, or broke a limit while it was loaded.
+        HostFault: no process could be had.
+    """
+    env = await sandbox.open(spec)
+    return ServedEpisode(
+        env,
+        spec,
+        takes_replies=env.description.base == "tool",
+        seed=seed,
+        mode=request.mode,
+        limits=request.limits,
+        hint=spec.hint if request.hint and request.mode is Mode.PLAY else None,
+        identity=identity,
+    )

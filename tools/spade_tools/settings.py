@@ -1,0 +1,42 @@
+"""Settings of the HTTP server: where it listens, whom it serves, and how much of what."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["HttpSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """Limits of a server of episodes; all of them hold by default.
+
+    Attributes:
+        host: address to listen on.
+        port: 0 for any free one.
+        allowed_hosts: values of the Host header beyond this machine's own names and `host`, without port.
+        max_episodes: live at once; one more is refused.
+        idle_seconds: without a request, after which an episode is ended and a silent connection closed.
+        body_bytes: of one request.
+        calls_per_second, burst: requests to one episode's URL.
+        failures_per_minute: refused credentials and unknown episodes from one address, before it has to wait.
+        sessions: of the older protocol, open at once on one episode.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    allowed_hosts: tuple[str, ...] = ()
+    max_episodes: int = 512
+    idle_seconds: float = 900.0
+    body_bytes: int = 2 * 1024 * 1024
+    calls_per_second: float = 200.0
+    burst: int = 400
+    failures_per_minute: int = 60
+    sessions: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("max_episodes", "idle_seconds", "body_bytes", "calls_per_second", "burst", "sessions"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value!r}; wanted a finite number above 0")

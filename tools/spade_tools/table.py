@@ -1,0 +1,192 @@
+"""EpisodeTable: the live episodes of a server, their number, their ends, and the reaper of the idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from spade_environments import EnvironmentSpec
+from spade_environments.sandbox import Sandbox
+from spade_tools.episode import ServedEpisode, open_episode
+from spade_tools.rates import TokenBucket
+from spade_tools.server import EpisodeServer
+from spade_tools.settings import HttpSettings
+from spade_tools.types import EpisodeReport, EpisodeRequest, Mode
+
+__all__ = ["EpisodeTable", "FullError", "LiveEpisode", "RequestError", "UnknownEnvironmentError"]
+
+_SHORTEST_ID = 8
+_TURNS_LIMIT = 10_000
+_SEED_LIMIT = 2**63
+
+
+class FullError(RuntimeError):
+    """As many episodes are live as the server holds, or it is shutting down."""
+
+
+class RequestError(ValueError):
+    """A request for an episode that cannot be."""
+
+
+class UnknownEnvironmentError(RequestError):
+    """A name or id that is not served."""
+
+
+class LiveEpisode:
+    """One episode and the protocol's handler at its URL."""
+
+    def __init__(self, episode: ServedEpisode, settings: HttpSettings) -> None:
+        self.episode = episode
+        self.server = EpisodeServer(episode)
+        self.bucket = TokenBucket(settings.calls_per_second, settings.burst)
+        self.idle_seconds = episode.limits.idle_seconds or settings.idle_seconds
+        self.manager = StreamableHTTPSessionManager(
+            self.server.server,
+            json_response=True,
+            session_idle_timeout=self.idle_seconds,
+            max_request_body_size=settings.body_bytes,
+            max_sessions=settings.sessions,
+        )
+        self._last = time.monotonic()
+        self._ended = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Open the handler for requests."""
+        started = asyncio.Event()
+        self._task = asyncio.create_task(self._run(started))
+        await started.wait()
+
+    def touch(self) -> None:
+        """A request has begun or ended: the reaper's time starts anew."""
+        self._last = time.monotonic()
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it has gone without a request for too long; an open stream is none, an action under way is."""
+        return not self.episode.is_acting and now - self._last > self.idle_seconds
+
+    async def aclose(self) -> None:
+        """End the episode, its process, and every session and stream of its URL."""
+        await self.server.aclose()
+        self._ended.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self, started: asyncio.Event) -> None:
+        async with self.manager.run():
+            started.set()
+            await self._ended.wait()
+
+
+class EpisodeTable:
+    """Episodes by their unguessable ids; belongs to the event loop it was made on.
+
+    Args:
+        sandbox: opens the processes; its owner closes it.
+        specs: what is served.
+        settings: the cap and the idle time.
+    """
+
+    def __init__(self, sandbox: Sandbox, specs: Iterable[EnvironmentSpec], settings: HttpSettings) -> None:
+        self._sandbox, self._settings = sandbox, settings
+        self._specs: dict[str, EnvironmentSpec] = {}
+        self._live: dict[str, LiveEpisode] = {}
+        self._opening = 0
+        self._closed = False
+        for spec in specs:
+            self.offer(spec)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def offer(self, spec: EnvironmentSpec) -> None:
+        """Serve one more environment."""
+        self._specs[spec.id] = spec
+
+    def find(self, name: str) -> EnvironmentSpec:
+        """The environment of a name, an id, or the start of an id.
+
+        Raises:
+            UnknownEnvironmentError: none is, or several are.
+        """
+        if name in self._specs:
+            return self._specs[name]
+        named = [spec for spec in self._specs.values() if spec.name == name]
+        if not named and len(name) >= _SHORTEST_ID:
+            named = [spec for identity, spec in self._specs.items() if identity.startswith(name)]
+        if len(named) == 1:
+            return named[0]
+        found = f"{len(named)} environments are" if named else "no environment is"
+        known = ", ".join(sorted({spec.name for spec in self._specs.values()})[:20])
+        raise UnknownEnvironmentError(f"{found} named {name[:80]!r}; give an id, or one of these names: {known}")
+
+    async def create(self, request: EpisodeRequest) -> LiveEpisode:
+        """Open an episode.
+
+        Raises:
+            RequestError: what is asked for does not exist or does not fit together.
+            FullError: the cap is reached.
+            EnvironmentFault: the environment cannot be loaded.
+            HostFault: no process could be had.
+        """
+        spec = self.find(request.environment)
+        _check(request, spec)
+        if self._closed or len(self._live) + self._opening >= self._settings.max_episodes:
+            told = "it is shutting down" if self._closed else f"{self._settings.max_episodes} episodes are live"
+            raise FullError(f"the server takes no more episodes: {told}; end one, or wait until an idle one is reaped")
+        seed = secrets.randbelow(2**31) if request.seed is None else request.seed
+        identity = secrets.token_urlsafe(24)
+        self._opening += 1
+        try:
+            episode = await open_episode(self._sandbox, spec, request, seed=seed, identity=identity)
+            live = LiveEpisode(episode, self._settings)
+            await live.start()
+        finally:
+            self._opening -= 1
+        self._live[identity] = live
+        if self._closed:
+            await self.end(identity)
+            raise FullError("the server takes no more episodes: it is shutting down")
+        return live
+
+    def get(self, identity: str) -> LiveEpisode | None:
+        """A live episode; ended and foreign ids are alike unknown."""
+        return self._live.get(identity)
+
+    async def end(self, identity: str) -> EpisodeReport | None:
+        """End an episode and forget it; its last report, `None` where there is none."""
+        live = self._live.pop(identity, None)
+        if live is None:
+            return None
+        await live.aclose()
+        return live.episode.report()
+
+    async def reap(self) -> int:
+        """End every idle episode; how many there were."""
+        now = time.monotonic()
+        idle = [identity for identity, live in self._live.items() if live.is_idle(now)]
+        await asyncio.gather(*(self.end(identity) for identity in idle))
+        return len(idle)
+
+    async def aclose(self) -> None:
+        """End them all and take no more."""
+        self._closed = True
+        await asyncio.gather(*(self.end(identity) for identity in list(self._live)))
+
+
+def _check(request: EpisodeRequest, spec: EnvironmentSpec) -> None:
+    limits = request.limits
+    if request.seed is not None and not -_SEED_LIMIT < request.seed < _SEED_LIMIT:
+        raise RequestError(f"seed is {request.seed}; wanted a whole number of at most 63 bits")
+    if limits.turns is not None and not 1 <= limits.turns <= _TURNS_LIMIT:
+        raise RequestError(f"limits.turns is {limits.turns}; wanted 1 to {_TURNS_LIMIT}")
+    if limits.idle_seconds is not None and not 0 < limits.idle_seconds <= 86_400:
+        raise RequestError(f"limits.idle_seconds is {limits.idle_seconds:g}; wanted more than 0, at most 86400")
+    if request.hint and request.mode is not Mode.PLAY:
+        raise RequestError("hint goes with mode play only: an agent never sees it")
+    if request.hint and spec.hint is None:
+        raise RequestError(f"{spec.name} has no hint")
