@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spade_agents.cli.certifying import certificate_state, certify
 from spade_agents.cli.scaffold import Base
 
 if TYPE_CHECKING:
-    from spade_agents.cli.sources import NamedSpec
     from spade_environments import EnvironmentSpec
-    from spade_environments.certificate import Certificate
 
 __all__ = ["app"]
 
@@ -54,33 +53,15 @@ def show(
 
     from spade_agents.cli.sources import one_spec
 
-    spec = one_spec(target).spec
-    shown = {**_summary(spec), **asyncio.run(_opened(spec, seed)), "hint": spec.hint}
+    _, spec, path = one_spec(target)
+    state = certificate_state(spec, path)
+    shown = {**_summary(spec), **asyncio.run(_opened(spec, seed)), "hint": spec.hint, "certificate": state}
     if source:
         shown["source"] = spec.source
     typer.echo(json.dumps(shown, indent=2) if as_json else _page(shown))
 
 
-@app.command("certify", epilog="Example: spade env certify my_env.py")
-def certify(
-    targets: Annotated[list[str], typer.Argument(metavar="NAME|FILE|DIR...", help="What to certify.")],
-    save: Annotated[bool, typer.Option("--save", help="Write NAME.certificate.json beside each file.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Run every gate on environments.
-
-    Nothing is trained on that does not pass all of them; a gate that fails says what to do.
-
-    Exit code: 0 certified, 1 rejected or unproven, 3 undecided (our own fault); of several the worst, 1 before 3.
-    With --json it prints one certificate a line.
-    """
-    import asyncio
-
-    from spade_agents.cli.failures import worst
-    from spade_agents.cli.sources import specs_at
-
-    named = [found for target in targets for found in specs_at(target)]
-    raise typer.Exit(worst(asyncio.run(_certify_all(named, save=save, as_json=as_json))))
+app.command("certify", epilog="Example: spade env certify my_env.py --seeds 20")(certify)
 
 
 @app.command("new", epilog="Example: spade env new tidy_shelf --base text")
@@ -123,53 +104,6 @@ async def _opened(spec: EnvironmentSpec, seed: int) -> dict[str, Any]:
             await env.aclose()
 
 
-async def _certify_all(named: list[NamedSpec], *, save: bool, as_json: bool) -> list[int]:
-    from spade_agents.telemetry import open_progress
-    from spade_environments.certificate import certify as certify_spec
-    from spade_environments.certificate.storage import write_certificate
-    from spade_environments.sandbox import open_sandbox
-
-    codes = []
-    async with open_sandbox() as sandbox:
-        with open_progress() as progress:
-            progress.begin("certifying", len(named))
-            for label, spec, path in named:
-                certificate = await certify_spec(spec, sandbox)
-                progress.advance()
-                typer.echo(_one_line(certificate.to_json()) if as_json else _verdict(label, certificate))
-                if save and path is not None:
-                    write_certificate(path, certificate)
-                codes.append(_exit_code(certificate))
-    return codes
-
-
-def _exit_code(certificate: Certificate) -> int:
-    from spade_agents.cli.failures import FAILED, OK, UNDECIDED
-
-    return {"certified": OK, "undecided": UNDECIDED}.get(certificate.verdict.value, FAILED)
-
-
-def _one_line(text: str) -> str:
-    return json.dumps(json.loads(text), ensure_ascii=False)
-
-
-_COLOURS = {"certified": "green", "passed": "green", "rejected": "red", "failed": "red", "not_run": "bright_black"}
-
-
-def _verdict(label: str, certificate: Certificate) -> str:
-    lines = [f"{_coloured(certificate.verdict.value)} {label}"]
-    for gate in certificate.gates:
-        lines.append(f"  {_coloured(gate.status.value)} {gate.gate.value:<12} {gate.evidence}".rstrip())
-        if gate.repair:
-            lines.append(f"  to do: {gate.repair}")
-    return "\n".join(lines)
-
-
-def _coloured(word: str) -> str:
-    """A verdict or status in its colour; `typer.echo` drops colours where the output is no terminal."""
-    return typer.style(f"{word:<10}", fg=_COLOURS.get(word, "yellow"))
-
-
 def _summary(spec: EnvironmentSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
@@ -192,7 +126,7 @@ def _page(shown: dict[str, Any]) -> str:
         arguments = ", ".join(tool["parameters"].get("properties", {}))
         lines.append(f"  {tool['name']}({arguments}): {tool['description']}")
     lines += [f"first observation, seed {shown['seed']}:", _indented(shown["first_observation"])]
-    lines += ["hint:", _indented(shown["hint"] or "none written")]
+    lines += ["hint:", _indented(shown["hint"] or "none written"), f"certificate: {shown['certificate']}"]
     if "source" in shown:
         lines += ["source:", shown["source"]]
     return "\n".join(lines)

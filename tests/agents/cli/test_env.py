@@ -107,7 +107,7 @@ def test_a_file_that_hangs_on_import_is_rejected_with_one(capsys: pytest.Capture
     assert code == 1
     assert "failed     load" in out
     assert "Traceback" not in err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["hangs.py", "hangs.spec.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hangs.certificate.json", "hangs.py", "hangs.spec.json"]
 
 
 def test_showing_a_file_that_hangs_on_import_tells_its_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -127,16 +127,48 @@ def test_a_folder_ends_with_the_worst_of_its_files(capsys: pytest.CaptureFixture
     assert out.index("rejected") < out.index("certified")
 
 
-def test_save_writes_the_certificate_beside_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_the_certificate_is_written_beside_the_file_and_void_once_the_source_changes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
     from spade_environments.certificate import read_certificate
     from spade_environments.registry import find
 
     path = write(tmp_path, "good", find("word_machine").source)
-    code, _, _ = run(capsys, "env", "certify", str(path), "--save")
+    assert json.loads(run(capsys, "env", "show", str(path), "--json")[1])["certificate"] == "none"
+    code, _, _ = run(capsys, "env", "certify", str(path), "--seeds", "3")
     certificate = read_certificate(path)
     assert code == 0
     assert certificate is not None
     assert certificate.admitted
+    assert (len(certificate.seeds), certificate.settings.seeds) == (3, 3)
+    assert certificate.limits is not None
+    assert certificate.seconds > sum(gate.seconds for gate in certificate.gates) * 0.99
+    assert "certificate: certified" in run(capsys, "env", "show", str(path))[1]
+    path.write_text(path.read_text() + "# another line\n")
+    assert "certificate: void: the source has changed" in run(capsys, "env", "show", str(path))[1]
+
+
+def test_nothing_is_written_with_no_save(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path = write(tmp_path, "broken", "x = (\n")
+    assert run(capsys, "env", "certify", str(path), "--no-save")[0] == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.py", "broken.spec.json"]
+
+
+@pytest.mark.parametrize("flag", [["--seeds", "1"], ["--seeds", "x"], ["--jobs", "0"]])
+def test_a_number_that_cannot_be_is_a_usage_error(capsys: pytest.CaptureFixture[str], flag: list[str]):
+    code, out, err = run(capsys, "env", "certify", "word_machine", *flag)
+    assert (code, out) == (2, "")
+    assert flag[0] in err
+
+
+def test_a_certificate_that_cannot_be_read_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    from spade_environments.registry import find
+
+    path = write(tmp_path, "good", find("word_machine").source)
+    (tmp_path / "good.certificate.json").write_text("{")
+    code, _, err = run(capsys, "env", "show", str(path))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "certify the environment again" in err
 
 
 def test_an_empty_folder_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
