@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from spade_agents.cli import corpus, demo, doctor, env, nano, report, train
+from spade_agents.cli import corpus, demo, doctor, env, nano, report, serve, train
 from spade_agents.cli.failures import described
+from spade_agents.cli.output import tell
 from spade_agents.cli.runs import STOPPED
 
 __all__ = ["app", "main"]
@@ -29,6 +30,7 @@ app.command("report", epilog="Example: spade report runs/demo")(report.report)
 app.add_typer(nano.app, name="nano")
 app.add_typer(env.app, name="env")
 app.add_typer(corpus.app, name="corpus")
+app.command("serve", epilog="Example: spade serve ticket_desk --transport http --port 8765")(serve.serve)
 app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)
 
 
@@ -63,5 +65,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         failure = described(error)
         if failure is None:
             raise
-        typer.echo(f"spade: {failure.message}", err=True)
+        tell(f"spade: {failure.message}", err=True)
         sys.exit(failure.exit_code)

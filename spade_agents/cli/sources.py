@@ -44,7 +44,7 @@ def specs_at(target: str) -> list[NamedSpec]:
         UsageError: a folder without an environment in it.
         SpecError: nothing of that name, or a file that cannot be read.
     """
-    path = Path(target)
+    path = _of_a_run(Path(target)) if target else Path()
     if not target or not path.is_dir():
         spec = find(target)
         return [NamedSpec(target, spec, path if path.exists() else None)]
@@ -54,6 +54,18 @@ def specs_at(target: str) -> list[NamedSpec]:
     if not found:
         raise UsageError(f"{path} holds no environment: wanted NAME.py with NAME.spec.json beside it, or a run's pool")
     return found
+
+
+def _of_a_run(path: Path) -> Path:
+    """The folder of `RUN/ID`, or of `RUN/START-OF-ID`, in the run's pool; any other path as it is."""
+    for pool in (path.parent / "environments", path.parent):
+        if not path.exists() and (pool / "pool.json").exists():
+            found = [folder for folder in pool.iterdir() if folder.is_dir() and folder.name.startswith(path.name)]
+            if len(found) > 1:
+                raise UsageError(f"{len(found)} environments of {pool} begin with {path.name}; give more of the id")
+            if found:
+                return found[0]
+    return path
 
 
 def _has_spec(source: Path) -> bool:

@@ -4,7 +4,7 @@ from spade_tools.episode import ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
-from spade_tools.stdio import serve_stdio
+from spade_tools.stdio import serve_stdio, stop_signal
 from spade_tools.types import (
     EpisodeCreated,
     EpisodeLimits,
@@ -33,4 +33,5 @@ __all__ = [
     "open_episode",
     "serve_http",
     "serve_stdio",
+    "stop_signal",
 ]

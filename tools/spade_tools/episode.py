@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any
 
 from anyio import CancelScope
@@ -231,7 +232,7 @@ def _exchange(action: ToolCall | Reply, result: StepResult) -> Exchange:
 
 
 async def open_episode(
-    sandbox: Sandbox, spec: EnvironmentSpec, request: EpisodeRequest, *, seed: int, identity: str = ""
+    sandbox: Sandbox, spec: EnvironmentSpec, request: EpisodeRequest, *, identity: str = ""
 ) -> ServedEpisode:
     """Open the process of an episode; nothing is reset yet.
 
@@ -244,7 +245,7 @@ async def open_episode(
         env,
         spec,
         takes_replies=env.description.base == "tool",
-        seed=seed,
+        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         mode=request.mode,
         limits=request.limits,
         hint=spec.hint if request.hint and request.mode is Mode.PLAY else None,

@@ -1,13 +1,32 @@
-"""One episode over standard input and output."""
+"""One episode over standard input and output, and the signals that end a server."""
 
 from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from mcp.server.stdio import stdio_server
 
 from spade_tools.episode import ServedEpisode
 from spade_tools.server import EpisodeServer
 
-__all__ = ["serve_stdio"]
+__all__ = ["serve_stdio", "stop_signal"]
+
+
+@asynccontextmanager
+async def stop_signal() -> AsyncIterator[asyncio.Event]:
+    """An event that SIGINT and SIGTERM set instead of ending the process."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 async def serve_stdio(episode: ServedEpisode) -> None:

@@ -138,11 +138,10 @@ class EpisodeTable:
         if self._closed or len(self._live) + self._opening >= self._settings.max_episodes:
             told = "it is shutting down" if self._closed else f"{self._settings.max_episodes} episodes are live"
             raise FullError(f"the server takes no more episodes: {told}; end one, or wait until an idle one is reaped")
-        seed = secrets.randbelow(2**31) if request.seed is None else request.seed
         identity = secrets.token_urlsafe(24)
         self._opening += 1
         try:
-            episode = await open_episode(self._sandbox, spec, request, seed=seed, identity=identity)
+            episode = await open_episode(self._sandbox, spec, request, identity=identity)
             live = LiveEpisode(episode, self._settings)
             await live.start()
         finally:

@@ -1,0 +1,118 @@
+"""`spade serve`: environments for any MCP client, over standard input and output or over HTTP."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from spade_environments import EnvironmentSpec
+    from spade_tools import EpisodeRequest, HttpSettings
+
+__all__ = ["serve"]
+
+
+class Transport(StrEnum):
+    """How a client reaches the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+class ServeMode(StrEnum):
+    """Whom the episodes are for."""
+
+    AGENT = "agent"
+    PLAY = "play"
+
+
+def serve(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="ENV...", help="A name, a file, RUN/ID, a pool's folder, or `catalogue`.")
+    ],
+    transport: Annotated[Transport, typer.Option(help="stdio: a client starts this command; http: it is given a URL.")]
+    = Transport.STDIO,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="For http; any free one if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Which instance; drawn at random if left out.")] = None,
+    hint: Annotated[bool, typer.Option("--hint", help="Let a player ask for the hint; with --mode play.")] = False,
+    mode: Annotated[ServeMode, typer.Option(help="agent: one episode, no score; play: reset and score, for people.")]
+    = ServeMode.AGENT,
+    idle: Annotated[float, typer.Option(min=1, help="For http: seconds until an unused episode is ended.")] = 3600.0,
+) -> None:  # fmt: skip
+    """Put environments into any MCP client.
+
+    Over stdio one server is one environment and, in agent mode, one episode. Over http the URL of one ready episode is
+    printed; more are made by POST /episodes with the bearer token, which is printed to standard error unless it was
+    given as SPADE_TOKEN. Ctrl-C ends every episode.
+    """
+    import asyncio
+
+    from spade_tools import EpisodeRequest, HttpSettings, Mode
+
+    specs = _specs(targets)
+    _check(specs, transport, port, hint=hint, mode=mode)
+    request = EpisodeRequest(environment=specs[0].id, seed=seed, mode=Mode(mode.value), hint=hint)
+    if transport is Transport.STDIO:
+        asyncio.run(_over_stdio(specs[0], request))
+    else:
+        asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle)))
+
+
+def _specs(targets: list[str]) -> list[EnvironmentSpec]:
+    """What the targets name, each environment once."""
+    from spade_agents.cli.sources import specs_at
+    from spade_environments.registry import catalogue
+
+    named = [
+        spec
+        for target in targets
+        for spec in (catalogue() if target == "catalogue" else [found.spec for found in specs_at(target)])
+    ]
+    return list({spec.id: spec for spec in named}.values())
+
+
+def _check(
+    specs: list[EnvironmentSpec], transport: Transport, port: int | None, *, hint: bool, mode: ServeMode
+) -> None:
+    from spade_agents.errors import UsageError
+
+    if hint and mode is ServeMode.AGENT:
+        raise UsageError("--hint goes with --mode play only: an agent never sees the hint")
+    if hint and specs[0].hint is None:
+        raise UsageError(f"{specs[0].name} has no hint; leave out --hint")
+    if transport is Transport.HTTP:
+        return
+    if port is not None:
+        raise UsageError("--port goes with --transport http only")
+    if len(specs) > 1:
+        raise UsageError(f"over stdio one server is one environment, found {len(specs)}; name one, or --transport http")
+
+
+async def _over_stdio(spec: EnvironmentSpec, request: EpisodeRequest) -> None:
+    from spade_environments.sandbox import open_sandbox
+    from spade_tools import open_episode, serve_stdio
+
+    async with open_sandbox() as sandbox:
+        await serve_stdio(await open_episode(sandbox, spec, request))
+
+
+async def _over_http(specs: list[EnvironmentSpec], request: EpisodeRequest, settings: HttpSettings) -> None:
+    import os
+
+    from spade_environments.sandbox import open_sandbox
+    from spade_tools import serve_http, stop_signal
+
+    given = os.environ.get("SPADE_TOKEN")
+    async with (
+        open_sandbox() as sandbox,
+        stop_signal() as stopped,
+        serve_http(specs, sandbox, settings=settings, token=given) as server,
+    ):
+        created = await server.create(request)
+        typer.echo(created.url)
+        shown = "" if given else f", with the header  Authorization: Bearer {server.token}"
+        names = f"{specs[0].name} is ready" + (f", {len(specs)} can be asked for" if len(specs) > 1 else "")
+        typer.echo(f"{names}; more episodes: POST {server.url}/episodes{shown}", err=True)
+        await stopped.wait()
