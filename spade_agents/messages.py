@@ -14,12 +14,13 @@ MessageRole = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message; `calls` only for an assistant, `call_id` only for a tool's result."""
+    """One message; `calls` and `thinking` only for an assistant, `call_id` only for a tool's result."""
 
     role: MessageRole
     content: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
+    thinking: str = ""
 
     @classmethod
     def of(cls, observation: Observation) -> Self:
@@ -34,6 +35,7 @@ class Conversation:
     Attributes:
         messages: from the system prompt on.
         tools: offered at the start; fixed for the episode.
+        unlocked: tools announced since, in a user message.
         tokens: the exact tokens of everything up to and including the last assistant message (prompt and sampled
             tokens, never re-rendered), or `None` where nothing was sampled yet or the policy has no tokens.
     """
@@ -41,6 +43,12 @@ class Conversation:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     tokens: tuple[int, ...] | None = None
+    unlocked: tuple[ToolSpec, ...] = ()
+
+    @property
+    def known_tools(self) -> tuple[ToolSpec, ...]:
+        """All tools that the agent has been told of."""
+        return self.tools + self.unlocked
 
     def then(self, *messages: Message, tokens: tuple[int, ...] | None = None) -> Self:
         """The conversation with messages appended; `tokens` replaces the sampled prefix where given."""

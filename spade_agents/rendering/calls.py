@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 from spade_agents.messages import Message
@@ -12,9 +12,10 @@ from spade_agents.rendering.tools import to_json
 from spade_agents.trajectory import BrokenCall
 from spade_environments import ToolCall
 
-__all__ = ["Parsed", "call_json", "parse_call", "parse_pieces", "parse_text", "written_text"]
+__all__ = ["Parsed", "broken_call", "call_json", "parse_call", "parse_pieces", "parse_text", "written_text"]
 
 _SHOWN = 80
+_SEVERAL = "several calls stand where one can; give each its own, one after the other"
 
 
 class Parsed(NamedTuple):
@@ -42,26 +43,35 @@ def parse_text(text: str, *, truncated: bool = False) -> Parsed:
     return parse_pieces(split_at_tags(text, OPTIONAL_TAGS), truncated=truncated)
 
 
-def parse_pieces(pieces: Iterable[str], *, truncated: bool) -> Parsed:
+def parse_pieces(
+    pieces: Iterable[str],
+    *,
+    truncated: bool,
+    is_thinking: bool = False,
+    read: Callable[..., ToolCall | BrokenCall] | None = None,
+) -> Parsed:
     """Read an assistant message given as text and `Tag`s in order.
 
     Args:
         pieces: see `spade_agents.rendering.tags`.
         truncated: whether the message was cut by length: an open call is then of kind `truncated`.
+        is_thinking: whether the prompt has opened a thought already.
+        read: takes the text between call tags and `index`; by default `parse_call`.
     """
+    read_call = read or parse_call
     text: list[str] = []
     thinking: list[str] = []
     calls: list[ToolCall] = []
     broken: list[BrokenCall] = []
-    place = text
+    place = thinking if is_thinking else text
     body: list[str] = []
 
     def close(fault: BrokenCall | None = None) -> None:
-        read = fault or parse_call("".join(body), index=len(calls) + len(broken))
-        if isinstance(read, BrokenCall):
-            broken.append(read)
+        found = fault or read_call("".join(body), index=len(calls) + len(broken))
+        if isinstance(found, BrokenCall):
+            broken.append(found)
         else:
-            calls.append(read)
+            calls.append(found)
         body.clear()
 
     for piece in pieces:
@@ -88,38 +98,38 @@ def parse_pieces(pieces: Iterable[str], *, truncated: bool) -> Parsed:
     return Parsed("".join(text).strip(), "".join(thinking).strip(), tuple(calls), tuple(broken))
 
 
-def parse_call(body: str, *, index: int = 0) -> ToolCall | BrokenCall:
-    """One call from the text between its tags, or what is wrong with it; its id is `call_<index>`."""
+def parse_call(body: str, *, index: int = 0, arguments_key: str = "arguments") -> ToolCall | BrokenCall:
+    """One call from its JSON text, or what is wrong with it; its id is `call_<index>`."""
     try:
         value = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_unique)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and body[error.pos :].lstrip().startswith("{"):
-            return _broken("several_calls", "one <tool_call> holds several calls; give each its own tags", body)
-        return _broken("not_json", f"the call is not JSON ({error.msg} at character {error.pos})", body)
+        if error.msg == "Extra data" and body[error.pos :].lstrip(" \t\r\n;,").startswith("{"):
+            return broken_call("several_calls", _SEVERAL, body)
+        return broken_call("not_json", f"the call is not JSON ({error.msg} at character {error.pos})", body)
     except _DuplicateKeyError as error:
-        return _broken("bad_call", f"the call names {str(error)!a} twice", body)
+        return broken_call("bad_call", f"the call names {str(error)!a} twice", body)
     except (ValueError, RecursionError) as error:
-        return _broken("not_json", f"the call is not JSON that can be read ({error})", body)
-    return _checked(value, body, index)
+        return broken_call("not_json", f"the call is not JSON that can be read ({error})", body)
+    return _checked(value, body, index, arguments_key)
 
 
 class _DuplicateKeyError(Exception):
     """A key that stands twice in one object."""
 
 
-def _checked(value: Any, body: str, index: int) -> ToolCall | BrokenCall:
+def _checked(value: Any, body: str, index: int, arguments_key: str) -> ToolCall | BrokenCall:
     if isinstance(value, list) and len(value) > 1:
-        return _broken("several_calls", "one <tool_call> holds several calls; give each its own tags", body)
-    if not isinstance(value, dict) or set(value) != {"name", "arguments"}:
-        return _broken("bad_call", 'a call is {"name": ..., "arguments": {...}} and nothing else', body)
-    name, arguments = value["name"], value["arguments"]
+        return broken_call("several_calls", _SEVERAL, body)
+    if not isinstance(value, dict) or set(value) != {"name", arguments_key}:
+        return broken_call("bad_call", f'a call is {{"name": ..., "{arguments_key}": {{...}}}} and nothing else', body)
+    name, arguments = value["name"], value[arguments_key]
     if not isinstance(name, str) or not name:
-        return _broken("bad_call", "the call's name is not a string", body)
+        return broken_call("bad_call", "the call's name is not a string", body)
     if isinstance(arguments, str) and _holds_object(arguments):
-        return _broken("double_encoded", "the arguments are a string that holds JSON; give the object itself", body)
+        return broken_call("double_encoded", "the arguments are a string that holds JSON; give the object itself", body)
     if not isinstance(arguments, dict):
-        return _broken("bad_call", "the call's arguments are not an object", body)
+        return broken_call("bad_call", "the call's arguments are not an object", body)
     return ToolCall(name=name, arguments=arguments, id=f"call_{index}")
 
 
@@ -144,17 +154,18 @@ def _refuse_constant(name: str) -> float:
 
 
 def _unclosed(body: str) -> BrokenCall:
-    return _broken("bad_call", "the call has no </tool_call>", body)
+    return broken_call("bad_call", "the call has no </tool_call>", body)
 
 
 def _cut(body: str) -> BrokenCall:
-    return _broken("truncated", "the call was cut off by the length limit", body)
+    return broken_call("truncated", "the call was cut off by the length limit", body)
 
 
 BrokenKind = Literal["not_json", "bad_call", "truncated", "double_encoded", "several_calls"]
 
 
-def _broken(kind: BrokenKind, message: str, body: str) -> BrokenCall:
+def broken_call(kind: BrokenKind, message: str, body: str) -> BrokenCall:
+    """A broken call whose message also shows the beginning of what was written."""
     shown = body.strip()
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
     return BrokenCall(kind=kind, message=f"{message}: {shown}" if shown else message)

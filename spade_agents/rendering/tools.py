@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from spade_agents.rendering.tags import CALL, CALL_END
 from spade_environments import ToolSpec
 
-__all__ = ["RenderStyle", "announce_tools", "to_json", "tools_block"]
+__all__ = ["RenderStyle", "announce_tools", "function_schema", "to_json", "tool_lines", "tools_block"]
 
 RenderStyle = Literal["full", "compact"]
 
@@ -36,8 +36,8 @@ def to_json(value: Any) -> str:
 def tools_block(tools: Sequence[ToolSpec], style: RenderStyle) -> list[str]:
     """The pieces of the tools block: Qwen3's own text in style `full`, only the lines between the tags in `compact`."""
     if style == "compact":
-        return [_lines(tools, style)]
-    return [_BEFORE, _lines(tools, style), *_AFTER]
+        return [tool_lines(tools, style)]
+    return [_BEFORE, tool_lines(tools, style), *_AFTER]
 
 
 def announce_tools(text: str, tools: Sequence[ToolSpec], *, style: RenderStyle) -> str:
@@ -45,17 +45,24 @@ def announce_tools(text: str, tools: Sequence[ToolSpec], *, style: RenderStyle) 
     if not tools:
         return text
     if style == "compact":
-        return f"{text}\n{_lines(tools, style)}"
-    return f"{text}\n\nFrom now on you may also call these functions:\n{_lines(tools, style)}"
+        return f"{text}\n{tool_lines(tools, style)}"
+    return f"{text}\n\nFrom now on you may also call these functions:\n{tool_lines(tools, style)}"
 
 
-def _lines(tools: Sequence[ToolSpec], style: RenderStyle) -> str:
+def tool_lines(tools: Sequence[ToolSpec], style: RenderStyle) -> str:
+    """The tools between their tags, a line each."""
     return "\n".join(["<tools>", *(_line(tool, style) for tool in tools), "</tools>"])
 
 
 def _line(tool: ToolSpec, style: RenderStyle) -> str:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return to_json(function if style == "compact" else {"type": "function", "function": function})
+    schema = function_schema(tool)
+    return to_json(schema["function"] if style == "compact" else schema)
+
+
+def function_schema(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as chat templates and OpenAI-compatible endpoints take it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": _plain(tool.parameters)}
+    return {"type": "function", "function": function}
 
 
 def _plain(value: Any) -> Any:
