@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spade_agents.statistics import bootstrap_mean, mcnemar, paired_difference, wilson
+from spade_agents.statistics import bootstrap_mean, clustered_mean, mcnemar, paired_difference, wilson
 
 
 def test_wilsons_interval_of_eight_in_ten():
@@ -73,10 +73,10 @@ def test_a_bootstrap_interval_holds_the_truth_about_as_often_as_it_says():
 def test_a_paired_difference_ignores_what_both_sides_share():
     rng = random.Random(0)
     before = [rng.gauss(0.0, 10.0) for _ in range(50)]
-    interval = paired_difference(before, [value + 0.1 for value in before], rng=rng)
+    interval = paired_difference(before, [value + 0.1 + rng.gauss(0.0, 0.01) for value in before], rng=rng)
     assert interval is not None
-    assert interval.estimate == pytest.approx(0.1)
-    assert interval.low == pytest.approx(0.1)
+    assert interval.estimate == pytest.approx(0.1, abs=0.005)
+    assert interval.low == pytest.approx(0.1, abs=0.01)
     assert interval.excludes_zero
 
 
@@ -123,3 +123,60 @@ def test_where_nothing_was_ever_won_the_interval_is_wilsons_over_the_environment
     everything = bootstrap_mean({str(n): [1.0, None] for n in range(100)}, rng=random.Random(0))
     assert everything is not None
     assert (everything.high, everything.low) == (1.0, pytest.approx(0.9630, abs=1e-4))
+
+
+def test_no_change_anywhere_is_no_proof_of_no_change():
+    # z² = 3.8415: at most 3.8415 / (100 + 3.8415) = 0.0370 of the environments may have changed, by 1 either way.
+    for value in (0.0, 0.5, 1.0):
+        same = paired_difference(
+            [value] * 400, [value] * 400, rng=random.Random(0), clusters=[n // 4 for n in range(400)]
+        )
+        assert same is not None
+        assert (same.estimate, same.n) == (0.0, 400)
+        assert (same.low, same.high) == (pytest.approx(-0.03699, abs=1e-5), pytest.approx(0.03699, abs=1e-5))
+        assert not same.excludes_zero
+
+
+def test_the_same_change_everywhere_is_no_proof_that_all_change():
+    # u = 3.8415 / (10 + 3.8415) = 0.2775: 1 - u of the environments gained 1, the rest may have lost 1.
+    gained = paired_difference([0.0] * 10, [1.0] * 10, rng=random.Random(0))
+    assert gained is not None
+    assert (gained.estimate, gained.high) == (1.0, 1.0)
+    assert gained.low == pytest.approx(1 - 2 * 0.27753, abs=1e-4)
+    half = paired_difference([0.0] * 10, [0.5] * 10, rng=random.Random(0))
+    assert half is not None
+    assert (half.low, half.high) == (pytest.approx(0.08370, abs=1e-4), pytest.approx(0.63876, abs=1e-4))
+
+
+def test_environments_that_are_all_won_half_the_time_leave_room_on_both_sides():
+    # u = 3.8415 / (2 + 3.8415) = 0.6576 of the environments unseen.
+    alike = bootstrap_mean({"a": [0.0, 1.0], "b": [1.0, 0.0, 0.0, 1.0]}, rng=random.Random(0))
+    assert alike is not None
+    assert (alike.estimate, alike.low, alike.high) == (
+        0.5, pytest.approx(0.5 - 0.6576 / 2, abs=1e-4), pytest.approx(0.5 + 0.6576 / 2, abs=1e-4),
+    )  # fmt: skip
+    regrets = bootstrap_mean({"a": [0.0], "b": [0.0]}, rng=random.Random(0), bounds=(-1.0, 1.0))
+    assert regrets is not None
+    assert (regrets.low, regrets.high) == (pytest.approx(-0.6576, abs=1e-4), pytest.approx(0.6576, abs=1e-4))
+
+
+def test_a_clustered_mean_has_the_error_of_its_clusters():
+    alone = clustered_mean({name: [value] for name, value in zip("abcd", (0.0, 1.0, 1.0, 1.0), strict=True)})
+    assert alone is not None
+    assert (alone.estimate, alone.standard_error) == (0.75, pytest.approx(0.25))
+    # The same eight values: as two clusters of equal ones the error is 0.5, as eight of one each 0.189.
+    pair = clustered_mean({"a": [0.0] * 4, "b": [1.0] * 4})
+    apart = clustered_mean({number: [float(number % 2)] for number in range(8)})
+    assert pair is not None
+    assert apart is not None
+    assert pair.standard_error == pytest.approx(0.5)
+    assert apart.standard_error == pytest.approx((2 / 7 / 8) ** 0.5)
+    assert pair.high - pair.low > apart.high - apart.low
+
+
+def test_a_clustered_mean_leaves_out_what_is_missing_and_needs_two_clusters():
+    found = clustered_mean({"a": [1.0, None], "b": [1.0]})
+    assert found is not None
+    assert (found.estimate, found.n, found.missing) == (1.0, 2, 1)
+    assert (found.low, found.high) == (pytest.approx(0.3424, abs=1e-4), 1.0)
+    assert clustered_mean({"a": [1.0, 0.0], "b": [None]}) is None
