@@ -1,4 +1,4 @@
-"""The sandbox: episodes of untrusted environment code, each in its own process behind a framed, typed channel."""
+"""The sandbox: episodes of untrusted environment code, and single programs, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,31 @@ from typing import Protocol
 
 from spade_environments.env import EnvironmentDescription, EpisodeEnv, OrderError
 from spade_environments.limits import Limits
+from spade_environments.sandbox.code import CodeRunner, open_code_runner, run_code
+from spade_environments.sandbox.code_settings import CodeLimits, CodeSettings, E2BCodeSettings, LocalCodeSettings
+from spade_environments.sandbox.execution import Execution, ExecutionOutcome
 from spade_environments.sandbox.settings import InlineSandboxSettings, LocalSandboxSettings, SandboxSettings
 from spade_environments.spec import EnvironmentSpec
 
 __all__ = [
+    "CodeLimits",
+    "CodeRunner",
+    "CodeSettings",
+    "E2BCodeSettings",
     "EnvironmentDescription",
     "EpisodeEnv",
+    "Execution",
+    "ExecutionOutcome",
     "InlineSandboxSettings",
     "Limits",
+    "LocalCodeSettings",
     "LocalSandboxSettings",
     "OrderError",
     "Sandbox",
     "SandboxSettings",
+    "open_code_runner",
     "open_sandbox",
+    "run_code",
 ]
 
 

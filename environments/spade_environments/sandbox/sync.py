@@ -1,22 +1,59 @@
-"""A blocking face of the sandbox, for scripts and for judges that know nothing of event loops."""
+"""A blocking face of the sandbox, and of `run_code`, for scripts that know nothing of event loops."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from spade_environments.env import EnvironmentDescription, EpisodeEnv
 from spade_environments.sandbox import SandboxSettings, open_sandbox
+from spade_environments.sandbox.code import DEFAULT_MEMORY, DEFAULT_TIMEOUT, open_code_runner
+from spade_environments.sandbox.code_settings import CodeSettings
+from spade_environments.sandbox.execution import Execution
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.types import Action, Observation, StepResult, ToolSpec
 
-__all__ = ["SyncEpisode", "SyncSandbox"]
+__all__ = ["SyncCodeRunner", "SyncEpisode", "SyncSandbox", "run_code"]
 
 T = TypeVar("T")
+
+
+class _LoopThread:
+    """Something asynchronous, opened on an event loop of its own in one background thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sandbox", daemon=True)
+        self._thread.start()
+        self._stack = AsyncExitStack()
+
+    def enter(self, opening: AbstractAsyncContextManager[T]) -> T:
+        """Open it; nothing is left where that fails."""
+        try:
+            return self.run(self._stack.enter_async_context(opening))
+        except BaseException:
+            self._end()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """End every process and the thread."""
+        if self._thread.is_alive():
+            try:
+                self.run(self._stack.aclose())
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class SyncSandbox:
@@ -27,28 +64,17 @@ class SyncSandbox:
     """
 
     def __init__(self, settings: SandboxSettings | None = None) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sandbox", daemon=True)
-        self._thread.start()
-        self._stack = AsyncExitStack()
-        try:
-            self._sandbox = self._run(self._stack.enter_async_context(open_sandbox(settings)))
-        except BaseException:
-            self._end()
-            raise
+        self._thread = _LoopThread()
+        self._sandbox = self._thread.enter(open_sandbox(settings))
         self.level = self._sandbox.level
 
     def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> SyncEpisode:
         """See `Sandbox.open`."""
-        return SyncEpisode(self._run(self._sandbox.open(spec, zygote=zygote)), self)
+        return SyncEpisode(self._thread.run(self._sandbox.open(spec, zygote=zygote)), self._thread)
 
     def close(self) -> None:
         """End every process and the thread."""
-        if self._thread.is_alive():
-            try:
-                self._run(self._stack.aclose())
-            finally:
-                self._end()
+        self._thread.close()
 
     def __enter__(self) -> Self:
         return self
@@ -58,21 +84,64 @@ class SyncSandbox:
     ) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+class SyncCodeRunner:
+    """A `CodeRunner` on an event loop of its own, in one background thread.
+
+    >>> with SyncCodeRunner() as runner:                       # doctest: +SKIP
+    ...     print(runner.run_code("print(6 * 7)").stdout)
+    """
+
+    def __init__(self, settings: CodeSettings | None = None) -> None:
+        self._thread = _LoopThread()
+        self._runner = self._thread.enter(open_code_runner(settings))
+        self.level = self._runner.level
+
+    def run_code(
+        self,
+        code: str,
+        *,
+        stdin: str | bytes = "",
+        timeout: float = DEFAULT_TIMEOUT,
+        memory: int = DEFAULT_MEMORY,
+        wall: float | None = None,
+    ) -> Execution:
+        """See `CodeRunner.run_code`."""
+        return self._thread.run(self._runner.run_code(code, stdin=stdin, timeout=timeout, memory=memory, wall=wall))
+
+    def close(self) -> None:
+        """End every process and the thread."""
+        self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def run_code(
+    code: str,
+    *,
+    stdin: str | bytes = "",
+    timeout: float = DEFAULT_TIMEOUT,
+    memory: int = DEFAULT_MEMORY,
+    wall: float | None = None,
+    settings: CodeSettings | None = None,
+) -> Execution:
+    """See `spade_environments.sandbox.run_code`; this one blocks."""
+    with SyncCodeRunner(settings) as runner:
+        return runner.run_code(code, stdin=stdin, timeout=timeout, memory=memory, wall=wall)
 
 
 class SyncEpisode:
     """The methods of `EpisodeEnv`, blocking."""
 
-    def __init__(self, env: EpisodeEnv, sandbox: SyncSandbox) -> None:
+    def __init__(self, env: EpisodeEnv, thread: _LoopThread) -> None:
         self._env = env
-        self._sandbox = sandbox
+        self._thread = thread
 
     @property
     def description(self) -> EnvironmentDescription:
@@ -87,19 +156,19 @@ class SyncEpisode:
         return self._env.max_turns
 
     def reset(self, seed: int) -> Observation:
-        return self._sandbox._run(self._env.reset(seed))
+        return self._thread.run(self._env.reset(seed))
 
     def step(self, action: Action) -> StepResult:
-        return self._sandbox._run(self._env.step(action))
+        return self._thread.run(self._env.step(action))
 
     def solution(self) -> tuple[Action, ...]:
-        return self._sandbox._run(self._env.solution())
+        return self._thread.run(self._env.solution())
 
     def hidden_values(self) -> dict[str, str]:
-        return self._sandbox._run(self._env.hidden_values())
+        return self._thread.run(self._env.hidden_values())
 
     def close(self) -> None:
-        self._sandbox._run(self._env.aclose())
+        self._thread.run(self._env.aclose())
 
     def __enter__(self) -> Self:
         return self
