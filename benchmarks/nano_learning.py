@@ -39,7 +39,7 @@ from spade_agents.seeds import derive_seed
 from spade_agents.selfplay import RunSettings, resume, train
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.design_phase import design_requests
-from spade_agents.selfplay.run import open_corpus
+from spade_agents.selfplay.preflight import open_corpus
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings, to_toml
@@ -235,8 +235,8 @@ def show(figures: Sequence[dict[str, Any]]) -> None:
             figure["part"],
             f"{figure['start']:.3f}",
             f"{figure['end']:.3f}"
-            + (f" [{figure['low']:.3f}, {figure['high']:.3f}]" if figure["low"] is not None else ""),
-            f"{moved['mean']:+.3f} [{moved['low']:+.3f}, {moved['high']:+.3f}]" if moved else "",
+            + (f" [{figure['low']:.3f}, {figure['high']:.3f}]" if figure["low"] is not None else " [not estimable]"),
+            f"{moved['mean']:+.3f} [{moved['low']:+.3f}, {moved['high']:+.3f}]" if moved else "not estimable",
             str(figure["plays"]),
             f"{figure['designs_distinct_share']:.2f} of {figure['designs_designs']}",
             f"{figure['designs_largest_family']:.2f}",

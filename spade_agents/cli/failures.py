@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from spade_agents.errors import SpadeError
 from spade_environments import EnvironmentFault, HostFault, SpecError
+from spade_environments.sandbox.settings import UntrustedSourceError
 
 __all__ = ["FAILED", "OK", "UNDECIDED", "USAGE", "Failure", "described", "worst"]
 
@@ -35,7 +36,7 @@ def described(error: Exception) -> Failure | None:
     """The message and exit code of an error of ours; `None` for one that is a fault in the program."""
     if isinstance(error, SpadeError):
         return Failure(str(error), error.exit_code)
-    if isinstance(error, SpecError):
+    if isinstance(error, SpecError | UntrustedSourceError):
         return Failure(str(error), USAGE)
     if isinstance(error, EnvironmentFault):
         advice = "the environment is at fault; `spade env certify` tells which gate it fails"

@@ -8,6 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from spade_agents.cli.output import print_json, tell
+from spade_agents.terminal import visible_line
+
 __all__ = ["app"]
 
 app = typer.Typer(
@@ -51,7 +54,7 @@ def build(
         draft.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    typer.echo(f"wrote {out}; use it by: spade train nano model.start={out}")
+    tell(f"wrote {out}; use it by: spade train nano model.start={out}")
 
 
 @app.command("info", epilog="Example: spade nano info --json")
@@ -69,18 +72,20 @@ def info(
 
     facts = _facts(model_folder(model))
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     for name, value in facts.items():
-        typer.echo(f"{name:<12} {_told(value)}")
+        tell(f"{visible_line(name):<12} {_told(value)}")
 
 
 def _facts(folder: Path) -> dict[str, Any]:
+    from spade_agents.policy.weights import count_parameters
+
     config = _read(folder / "config.json")
     about = _read(folder / "spade.json") if (folder / "spade.json").exists() else {}
     return {
         "folder": str(folder),
-        "parameters": sum(_parameters(path) for path in folder.glob("*.safetensors")),
+        "parameters": sum(count_parameters(path) for path in folder.glob("*.safetensors")),
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         "vocabulary": config.get("vocab_size"),
         "hidden": config.get("hidden_size"),
@@ -98,20 +103,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}; wanted a Hugging Face folder") from error
     return found
-
-
-def _parameters(path: Path) -> int:
-    """Numbers in a safetensors file, from the shapes in its header alone."""
-    from math import prod
-
-    from spade_agents.errors import CheckpointError
-
-    try:
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    except (OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CheckpointError(f"{path} is no safetensors file: {error}") from error
-    return sum(prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
 def _told(value: Any) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spade_agents.cli.output import print_json, tell
+
 if TYPE_CHECKING:
     from spade_agents.selfplay import RunSettings
 
@@ -20,15 +22,18 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run directory to make; runs/NAME by default.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with this run instead.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the settings; run nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check all that the run needs and print its settings; run and write nothing."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
 ) -> None:
     """Run self-play from a configuration, or go on with a run.
 
     Ctrl-C stops after the rollout in hand; --resume goes on from there, to the same next batch. An unknown setting is
-    an error, and nothing is written before all settings are read.
+    an error, and nothing is written before corpus, model, sandbox and --out have been found fit.
 
-    Exit code: 0 finished, 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
+    Exit code: 0 finished (--dry-run: fit to start), 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
     """
     from spade_agents.cli.runs import conclude, watched
     from spade_agents.errors import UsageError
@@ -43,11 +48,13 @@ def train(
         conclude(result, as_json=as_json)
         return
     settings = _settings(config, overrides or [])
+    folder = out or Path("runs") / settings.run.name
     if dry_run:
-        typer.echo(_shown(settings, as_json=as_json))
+        _check(settings, folder)
+        _show(settings, as_json=as_json)
         return
     with watched() as progress:
-        result = start(settings, out=out or Path("runs") / settings.run.name, progress=progress)
+        result = start(settings, out=folder, progress=progress)
     conclude(result, as_json=as_json)
 
 
@@ -64,7 +71,18 @@ def _settings(config: str | None, overrides: list[str]) -> RunSettings:
     return load_settings(RunSettings, configuration_path(config), overrides)
 
 
-def _shown(settings: RunSettings, *, as_json: bool) -> str:
+def _check(settings: RunSettings, folder: Path) -> None:
+    """See that the run could start; what it would warn of goes to stderr."""
+    from spade_agents.selfplay.preflight import prepare, told_level
+
+    if warning := told_level(prepare(settings, folder).sandbox):
+        tell(warning, err=True)
+
+
+def _show(settings: RunSettings, *, as_json: bool) -> None:
     from spade_agents.settings import to_toml
 
-    return settings.model_dump_json(indent=2) if as_json else to_toml(settings).rstrip()
+    if as_json:
+        print_json(settings.model_dump(mode="json"))
+    else:
+        tell(to_toml(settings).rstrip())

@@ -74,7 +74,7 @@ def told(row: Mapping[str, Any]) -> str:
 def _told_part(name: str, part: Mapping[str, Any]) -> str:
     if part["win_rate"] is None:
         return f"{name} undecided (no valid play)"
-    interval = "" if part["low"] is None else f" [{part['low']:.3f}, {part['high']:.3f}]"
+    interval = " [not estimable]" if part["low"] is None else f" [{part['low']:.3f}, {part['high']:.3f}]"
     return f"{name} {part['win_rate']:.3f}{interval}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 from spade_agents.designer.summary import summarise
 from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
-from spade_agents.errors import UsageError
 from spade_agents.report import (
     EnvironmentEntry,
     Estimate,
@@ -71,7 +69,7 @@ def report_data(directory: RunDirectory) -> ReportData:
 
 def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
     settings = directory.settings
-    manifest = _manifest(directory.path / "manifest.json")
+    manifest = directory.manifest
     commit = manifest.get("git_commit")
     facts = {
         "model": settings.model.start,
@@ -83,16 +81,6 @@ def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
         "commit": commit[:10] if isinstance(commit, str) else "",
     }
     return tuple((name, value) for name, value in facts.items() if value)
-
-
-def _manifest(path: Path) -> Row:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}; give the whole folder that a run wrote") from error
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} holds no JSON object; give the whole folder that a run wrote")
-    return found
 
 
 def evaluation_of(row: Row) -> Evaluation:
@@ -147,7 +135,7 @@ def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> Roll
     return RolloutRow(
         rollout=rollout,
         certified=_share(design.get("certified_share"), _decided(design)),
-        regret_raw=_mean(regrets, regret.get("raw")),
+        regret_raw=_mean(regrets, regret.get("raw"), bounds=(-1.0, 1.0)),
         regret_floored=_mean(floored, regret.get("floored")),
         win_rate=_mean({key: outcome.unhinted for key, outcome in played.items()}, row["play"].get("win_rate")),
         hinted_win_rate=_mean({key: outcome.hinted for key, outcome in played.items()}, regret.get("hinted")),
@@ -176,11 +164,11 @@ def _share(share: float | None, count: int) -> Estimate | None:
     return Estimate(value=share, low=interval.low, high=interval.high, count=count)
 
 
-def _mean(returns: Returns, told: float | None) -> Estimate | None:
+def _mean(returns: Returns, told: float | None, *, bounds: tuple[float, float] = (0.0, 1.0)) -> Estimate | None:
     """The mean that the run logged, with a bootstrap interval that takes environments, not plays, as its unit."""
     if told is None:
         return None
-    interval = bootstrap_mean(returns, rng=random.Random(0), resamples=_RESAMPLES)
+    interval = bootstrap_mean(returns, rng=random.Random(0), resamples=_RESAMPLES, bounds=bounds)
     if interval is None:
         return Estimate(value=told)
     return Estimate(value=told, low=interval.low, high=interval.high, count=interval.n, missing=interval.missing)

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from spade_agents.selfplay.settings import RunSettings
 from spade_agents.settings import load_settings, to_toml
 from spade_agents.telemetry import MetricsLog
 from spade_agents.trajectory import Trajectory
+from spade_environments.sandbox.probe import Attempt
 
 __all__ = ["RunDirectory", "manifest", "refuse_existing", "write_whole"]
 
@@ -38,8 +39,14 @@ class RunDirectory:
         self.metrics = MetricsLog(path / "metrics.jsonl")
 
     @classmethod
-    def create(cls, path: Path, settings: RunSettings, sandbox_level: str) -> Self:
+    def create(cls, path: Path, settings: RunSettings, sandbox_level: str, attempts: Sequence[Attempt] = ()) -> Self:
         """Make a new run directory with its configuration and manifest, in one rename.
+
+        Args:
+            path: must not exist.
+            settings: of the run.
+            sandbox_level: at which it starts.
+            attempts: what the sandbox was seen to stop or not.
 
         Raises:
             UsageError: there is something at `path` already.
@@ -51,7 +58,8 @@ class RunDirectory:
             for folder in ("environments", "trajectories", "evaluations", "checkpoints"):
                 (draft / folder).mkdir(parents=True)
             (draft / "config.toml").write_text(to_toml(settings), encoding="utf-8")
-            (draft / "manifest.json").write_text(json.dumps(manifest(sandbox_level), indent=2) + "\n", encoding="utf-8")
+            facts = {**manifest(sandbox_level), "sandbox_attempts": _attempts(attempts)}
+            (draft / "manifest.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             (draft / "metrics.jsonl").touch()
             draft.rename(path)
         except OSError as error:
@@ -69,6 +77,33 @@ class RunDirectory:
         if not (path / "config.toml").is_file():
             raise UsageError(f"{path} is no run directory: it has no config.toml; give the folder that a run wrote")
         return cls(path)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Where and with what the run was made.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        path = self.path / "manifest.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(f"{path} cannot be read: {error}; give the whole folder that a run wrote") from error
+        if not isinstance(found, dict):
+            raise UsageError(f"{path} holds no JSON object; give the whole folder that a run wrote")
+        return found
+
+    def note_resumed(self, sandbox_level: str, attempts: Sequence[Attempt] = ()) -> None:
+        """Enter in the manifest that the run goes on, and with what: it may be another machine.
+
+        Raises:
+            UsageError: the manifest cannot be read.
+        """
+        facts = self.manifest
+        again = {**manifest(sandbox_level), "sandbox_attempts": _attempts(attempts)}
+        facts["resumed"] = [*facts.get("resumed", []), again]
+        write_whole(self.path / "manifest.json", (json.dumps(facts, indent=2) + "\n").encode())
 
     @property
     def settings(self) -> RunSettings:
@@ -173,6 +208,10 @@ def manifest(sandbox_level: str) -> Mapping[str, Any]:
         "sandbox_level": sandbox_level,
         "hardware": {"machine": platform.machine(), "system": platform.platform(), "cpus": os.cpu_count()},
     }
+
+
+def _attempts(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(attempt) for attempt in attempts]
 
 
 def _version(package: str) -> str | None:

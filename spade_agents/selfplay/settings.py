@@ -246,3 +246,21 @@ class RunSettings(Section):
         if needs_hinted_plays(self.reward) and not self.selfplay.hint_plays and self.selfplay.pool.type == "designed":
             raise ValueError(f"reward {self.reward.type!r} needs hinted plays: set selfplay.hint_plays")
         return self
+
+    @pydantic.model_validator(mode="after")
+    def _untrusted_programs_are_shut_in(self) -> RunSettings:
+        """Inline, environments run inside the trainer: only the catalogue's own may."""
+        if self.sandbox.type != "inline":
+            return self
+        pool, advice = (
+            self.selfplay.pool,
+            "set sandbox.type to 'local' (inline has no isolation: catalogue programs only)",
+        )
+        if pool.type == "designed":
+            raise ValueError(f"sandbox.type is 'inline' and this run designs environments; {advice}")
+        if pool.type != "none" and pool.source != "catalogue":
+            raise ValueError(f"sandbox.type is 'inline' and the pool is {pool.source!r}, not the catalogue; {advice}")
+        others = [name for name, source in self.evaluation.parts.items() if source != "catalogue"]
+        if self.evaluation.evaluator != "none" and others:
+            raise ValueError(f"sandbox.type is 'inline' and evaluation.parts.{others[0]} is no catalogue; {advice}")
+        return self

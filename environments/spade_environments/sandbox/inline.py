@@ -10,17 +10,13 @@ from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, Sa
 from spade_environments.inside.episode import Episode
 from spade_environments.inside.worker import answer_error
 from spade_environments.registry import is_catalogue
-from spade_environments.sandbox.settings import InlineSandboxSettings
+from spade_environments.sandbox.settings import InlineSandboxSettings, UntrustedSourceError
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.wire import Failed, WireError, decode
 
 __all__ = ["InlineSandbox", "UntrustedSourceError"]
 
 R = TypeVar("R")
-
-
-class UntrustedSourceError(ValueError):
-    """A source that is not the catalogue's own was to run without isolation."""
 
 
 class InlineSandbox:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from spade_environments.faults import EnvironmentFault
@@ -125,7 +126,7 @@ async def probe(settings: LocalSandboxSettings | None = None) -> ProbeReport:
         async with await sandbox.open(spec) as env:
             await env.reset(0)
             calls = [action for action in await env.solution() if isinstance(action, ToolCall)]
-        attempts = [await _attempt(sandbox, spec, call) for call in calls]
+        attempts = await asyncio.gather(*(_attempt(sandbox, spec, call) for call in calls))
         return ProbeReport(level=sandbox.level, attempts=tuple(attempts))
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from spade_environments.limits import Limits
 
-__all__ = ["InlineSandboxSettings", "LocalSandboxSettings", "SandboxSettings"]
+__all__ = ["InlineSandboxSettings", "LocalSandboxSettings", "SandboxSettings", "UntrustedSourceError"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,10 @@ class InlineSandboxSettings:
 
     type: Literal["inline"] = "inline"
     limits: Limits = field(default_factory=Limits)
+
+
+class UntrustedSourceError(ValueError):
+    """A source that is not the catalogue's own was to run without isolation."""
 
 
 SandboxSettings = LocalSandboxSettings | InlineSandboxSettings

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from spade_agents.cli import main
-from spade_environments.sandbox import open_sandbox
+from spade_agents.cli.doctor import _exit_code, _sandbox_lines, sandbox_facts
+from spade_environments.sandbox import LocalSandboxSettings
+from spade_environments.sandbox.levels import LEVELS
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -25,22 +28,34 @@ def test_doctor_tells_the_level_that_the_sandbox_has_here(capsys: pytest.Capture
     assert facts["sandbox"]["means"]
     assert facts["packages"]["msgspec"]
 
-
-async def test_the_level_told_is_the_one_that_the_sandbox_reports():
-    from spade_agents.cli.doctor import sandbox_facts
-
-    async with open_sandbox() as sandbox:
-        assert (await sandbox_facts())["level"] == sandbox.level
+    assert len(facts["sandbox"]["attempts"]) >= 20
+    assert facts["sandbox"]["not_stopped"]
 
 
-def test_doctor_for_a_person_is_a_line_for_each_fact(capsys: pytest.CaptureFixture[str]):
+def test_doctor_for_a_person_is_a_line_for_each_fact_and_each_attempt(capsys: pytest.CaptureFixture[str]):
     code, out = run(capsys)
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == [
-        "python",
-        "platform",
-        "cores",
-        "compiler",
-        "packages",
-        "sandbox",
-    ]
+    first = [line.split()[0] for line in out.splitlines()]
+    assert first[:7] == ["python", "platform", "cores", "compiler", "packages", "sandbox", "attempts"]
+    assert any(line.endswith("open a file of the host: refused (PermissionError)") for line in out.splitlines())
+    assert "does not stop an environment that wants to" in out
+
+
+@pytest.mark.parametrize(("layers", "level", "code"), [(("seccomp",), "B", 0), (("landlock",), "C", 1), ((), "D", 1)])
+async def test_a_layer_that_is_switched_off_lowers_the_level_and_is_told_in_words(layers, level, code):
+    facts = await sandbox_facts(LocalSandboxSettings(layers=layers))
+    lines = "\n".join(_sandbox_lines(facts))
+    assert facts["level"] == level
+    assert _exit_code(facts) == code
+    assert ("NOT stopped" in lines) is (level in "CD")
+    assert ("sandbox.allow_degraded" in lines) is (level in "CD")
+    assert set(LEVELS["A"].not_stopped[:2]) < set(facts["not_stopped"])
+    assert len(facts["not_stopped"]) > len(LEVELS["A"].not_stopped)
+
+
+async def test_a_sandbox_that_does_not_come_up_is_told_and_not_decidable(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    facts = await sandbox_facts(system="Linux", machine="aarch64")
+    assert _exit_code(facts) == 3
+    assert _sandbox_lines(facts)[0].startswith("sandbox    none: host_fault in load")
+    assert "never tried on such a machine" in _sandbox_lines(facts)[1]

@@ -25,7 +25,9 @@ def folder(tmp_path: Path) -> Path:
     path.mkdir()
     (path / "config.json").write_text('{"vocab_size": 3, "hidden_size": 2, "num_hidden_layers": 1}')
     (path / "spade.json").write_text('{"name": "tiny", "seed": 7}')
-    tensors = {"__metadata__": {}, "a": {"dtype": "BF16", "shape": [3, 2]}, "b": {"dtype": "BF16", "shape": [4]}}
+    first = {"dtype": "BF16", "shape": [3, 2], "data_offsets": [0, 12]}
+    second = {"dtype": "BF16", "shape": [4], "data_offsets": [12, 20]}
+    tensors = {"__metadata__": {}, "a": first, "b": second}
     header = json.dumps(tensors).encode()
     (path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     return path

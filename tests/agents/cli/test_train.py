@@ -58,6 +58,23 @@ def test_a_dry_run_as_json_is_read_by_a_program(capsys: pytest.CaptureFixture[st
     assert json.loads(out)["run"]["name"] == "mine"
 
 
+def test_a_dry_run_says_all_that_would_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    changes = (f"designer.corpus={tmp_path / 'no.jsonl'}", f"model.start={tmp_path / 'no'}")
+    code, out, err = run(capsys, str(config), *changes, "--dry-run", "--out", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert [line[:2] for line in err.splitlines()] == ["sp", "- ", "- ", "- "]
+    assert all(told in err for told in ("exists already", "no.jsonl does not exist", "there is no model"))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_a_dry_run_warns_of_a_weak_sandbox_on_stderr(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    weak = ("sandbox.layers=[]", "sandbox.allow_degraded=true", "--out", str(tmp_path / "r"))
+    code, out, err = run(capsys, str(config), *weak, "--dry-run")
+    assert code == 0
+    assert tomllib.loads(out)["sandbox"]["allow_degraded"] is True
+    assert "The sandbox is at level D" in err
+
+
 def test_an_unknown_key_is_an_error_that_suggests_the_known_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
 ):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 
 import pytest
@@ -8,6 +10,10 @@ import pytest
 import spade_agents
 from spade_agents.errors import CheckpointError, ConfigurationError, InfrastructureError, UsageError
 from spade_agents.policy import open_policy
+from spade_agents.selfplay.preflight import check_out, prepare
+from spade_agents.selfplay.settings import RunSettings
+from spade_agents.settings import load_settings
+from spade_agents.telemetry import SilentReporter
 from tests.agents.selfplay.test_loop import without_seconds
 from tests.agents.tiny import llama, tokenizer
 
@@ -99,6 +105,80 @@ def test_bad_input_is_a_clear_error_and_nothing_is_written(tmp_path, tiny, more,
         spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, *more))
     assert caught.value.exit_code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def damaged(tiny, folder):
+    """The tiny model with half of its weights."""
+    shutil.copytree(tiny, folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    return folder
+
+
+def test_all_that_would_spoil_a_run_is_told_at_once_and_nothing_is_written(tmp_path, tiny):
+    (tmp_path / "file").write_text("")
+    model = damaged(tiny, tmp_path / "model")
+    chosen = load_settings(RunSettings, None, overrides(tiny, f"model.start={model}", "designer.corpus=/nowhere.jsonl"))
+    with pytest.raises(UsageError) as caught:
+        prepare(chosen, tmp_path / "file" / "run")
+    lines = str(caught.value).splitlines()
+    assert [line[:2] for line in lines[1:]] == ["- "] * 3
+    assert "file is no folder; give another --out" in lines[1]
+    assert "it is damaged" in lines[2]
+    assert "/nowhere.jsonl does not exist" in lines[3]
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "model"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_opened(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="read-only"):
+        check_out(tmp_path / "a" / "run")
+
+
+@pytest.mark.parametrize(("layers", "level"), [("['landlock']", "C"), ("[]", "D")])
+def test_nothing_is_trained_where_the_sandbox_is_weak_and_the_settings_do_not_allow_it(tmp_path, tiny, layers, level):
+    weak = overrides(tiny, f"sandbox.layers={layers}")
+    with pytest.raises(UsageError, match=rf"at level {level} here .* sandbox\.allow_degraded=true"):
+        spade_agents.train(out=tmp_path / "run", overrides=weak)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Told(SilentReporter):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def test_a_weak_sandbox_that_is_allowed_is_told_at_each_start_and_stands_in_the_manifest(tmp_path, tiny):
+    allowed = ["run.rollouts=1", "sandbox.layers=['landlock']", "sandbox.allow_degraded=true"]
+    first, again = Told(), Told()
+    spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, *allowed), progress=first)
+    spade_agents.resume(tmp_path / "run", progress=again)
+    for said in (first.said[0], again.said[0]):
+        assert said.startswith("The sandbox is at level C")
+        assert "  - make pipes, files in memory and executable memory" in said.splitlines()
+        assert "make a socket" in said.splitlines()[-1]
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    (resumed,) = manifest["resumed"]
+    for facts in (manifest, resumed):
+        assert facts["sandbox_level"] == "C"
+        attempts = {attempt["name"]: attempt["held"] for attempt in facts["sandbox_attempts"]}
+        assert len(attempts) >= 20
+        assert not attempts["make a socket"]
+        assert attempts["open a file of the host"]
+
+
+def test_a_run_is_not_resumed_where_the_sandbox_is_weaker_than_its_settings_allow(tmp_path, tiny):
+    spade_agents.train(out=tmp_path / "run", overrides=overrides(tiny, "run.rollouts=1"))
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(re.sub(r"layers = \[[^]]*\]", "layers = []", config.read_text()))
+    before = (tmp_path / "run" / "manifest.json").read_text()
+    with pytest.raises(UsageError, match="at level D here"):
+        spade_agents.resume(tmp_path / "run")
+    assert (tmp_path / "run" / "manifest.json").read_text() == before
 
 
 def test_an_existing_run_directory_is_refused_before_anything_is_opened(tmp_path, tiny):

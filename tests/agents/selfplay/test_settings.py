@@ -50,6 +50,7 @@ def test_skills_are_named_one_by_one_or_as_a_group():
         ("reward.regret_scal=1.0", r"did you mean 'reward\.regret_scale'"),
         ("training.engine.optimizer.lr=1.0", "known here: learning_rate"),
         ("training.learning_rate=1.0", r"did you mean 'training\.engine\.optimizer\.learning_rate'"),
+        ("sandbox.type=inline", r"this run designs environments; set sandbox\.type to 'local'"),
         ("sandbox.limits.memori=1", r"did you mean 'sandbox\.limits\.memory'"),
     ],
 )
@@ -64,3 +65,23 @@ def test_every_reward_and_pool_type_can_be_chosen():
         assert load(f"reward.type={reward}").reward.type == reward
     for pool in ("designed", "static", "frontier"):
         assert load(f"selfplay.pool.type={pool}").selfplay.pool.type == pool
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (("selfplay.pool.type=static", "selfplay.pool.source=pools/mine"), "the pool is 'pools/mine'"),
+        (
+            ("selfplay.pool.type=frontier", "evaluation.evaluator=a:b", "evaluation.parts={known='a.b:c'}"),
+            r"evaluation\.parts\.known is no catalogue",
+        ),
+    ],
+)
+def test_without_isolation_nothing_but_the_catalogue_is_played(overrides, told):
+    with pytest.raises(ConfigurationError, match=told):
+        load("sandbox.type=inline", *overrides)
+
+
+def test_the_catalogue_may_be_played_without_isolation():
+    chosen = load("sandbox.type=inline", "selfplay.pool.type=static", "evaluation.parts={known='catalogue'}")
+    assert chosen.sandbox.type == "inline"

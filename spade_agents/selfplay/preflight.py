@@ -1,0 +1,196 @@
+"""Before a run: what a wrong setting, a missing file or a weak sandbox would spoil, checked and told at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
+from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
+from spade_agents.rollout import Evaluator
+from spade_agents.selfplay.pool import pool_specs
+from spade_agents.selfplay.resources import Replay
+from spade_agents.selfplay.run_directory import refuse_existing
+from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSettings, StaticPool, SupervisedReplay
+from spade_environments import EnvironmentSpec
+from spade_environments.sandbox import InlineSandboxSettings, Sandbox, open_sandbox
+from spade_environments.sandbox.levels import DEGRADED, level_named
+from spade_environments.sandbox.probe import ProbeReport, probe
+
+__all__ = ["Parts", "check_out", "make_evaluator", "open_corpus", "prepare", "shut_in", "told_level"]
+
+
+class Parts(NamedTuple):
+    """What a run needs beside engine, policies and the open sandbox: all of it read, none of it written."""
+
+    start: Path
+    corpus: Corpus | None
+    fixed_pool: tuple[EnvironmentSpec, ...]
+    replay: Replay | None
+    sandbox: ProbeReport
+
+
+def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
+    """Check all that a run needs before anything is opened or written.
+
+    Args:
+        settings: of the run.
+        out: the run directory to make; `None` for a run that is there already.
+
+    Raises:
+        UsageError: what is missing or unfit; where several things are, all of them, one a line.
+        HostFault: the sandbox does not come up here.
+    """
+    faults: list[UsageError] = []
+
+    def tried(check: Callable[[], Any]) -> Any:
+        try:
+            return check()
+        except UsageError as error:
+            faults.append(error)
+
+    if out is not None:
+        tried(lambda: check_out(out))
+    start = tried(lambda: _start(settings))
+    corpus = tried(lambda: open_corpus(settings))
+    fixed_pool = tried(lambda: _fixed_pool(settings))
+    replay = tried(lambda: _replay(settings, start)) if start is not None else None
+    tried(lambda: _designer(settings))
+    sandbox = tried(lambda: asyncio.run(_sandbox(settings)))
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise UsageError("\n".join(["this run cannot start:", *(f"- {fault}" for fault in faults)]))
+    return Parts(start, corpus, fixed_pool, replay, sandbox)
+
+
+def check_out(path: Path) -> None:
+    """See that a run directory can be made at `path`, without making it.
+
+    Raises:
+        UsageError: there is something already, or its parent cannot be written to.
+    """
+    refuse_existing(path)
+    parent = next(folder for folder in (*path.absolute().parents,) if os.path.lexists(folder))
+    if not parent.is_dir():
+        raise UsageError(f"the run directory {path} cannot be made: {parent} is no folder; give another --out")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise UsageError(f"the run directory {path} cannot be made: {parent} is read-only; give another --out")
+
+
+def open_corpus(settings: RunSettings) -> Corpus | None:
+    """The corpus that the settings name, or `None` where they name none."""
+    match settings.designer.corpus:
+        case "none":
+            return None
+        case "builtin":
+            return builtin_corpus(seed=settings.run.seed)
+        case path:
+            return load_corpus(Path(path), seed=settings.run.seed)
+
+
+def make_evaluator(settings: RunSettings, sandbox: Sandbox) -> Evaluator | None:
+    """The evaluator that the settings name, over an open sandbox; `None` where nothing is evaluated.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or a part of it names nothing.
+    """
+    if settings.evaluation.evaluator == "none":
+        return None
+    factory = _named(settings.evaluation.evaluator, "evaluation.evaluator")
+    evaluator: Evaluator = factory(settings.evaluation, sandbox)
+    return evaluator
+
+
+def shut_in(settings: RunSettings, found: ProbeReport) -> None:
+    """Refuse to train where the kernel does not shut environments in.
+
+    Raises:
+        UsageError: level C or D, and the settings do not allow it.
+    """
+    allowed = isinstance(settings.sandbox, InlineSandboxSettings) or settings.sandbox.allow_degraded
+    if found.level in DEGRADED and not allowed:
+        raise UsageError(
+            f"the sandbox is at level {found.level} here ({level_named(found.level).holds}), and nothing is trained "
+            f"below level B: designed programs could {'; '.join(level_named(found.level).not_stopped[2:])}. "
+            "`spade doctor` shows what was tried. Train on Linux with seccomp, with both layers in sandbox.layers, or "
+            "accept it by sandbox.allow_degraded=true"
+        )
+
+
+def told_level(found: ProbeReport) -> str:
+    """What is said at the start of a run at level C, D or `none`; empty at the others."""
+    if found.level not in (*DEGRADED, "none"):
+        return ""
+    level = level_named(found.level)
+    lines = [f"The sandbox is at level {level.name}: {level.holds}. Environments can"]
+    lines += [f"  - {thing}" for thing in level.not_stopped]
+    if found.not_held:
+        lines.append(f"Tried here and not stopped: {', '.join(found.not_held)}.")
+    return "\n".join(lines)
+
+
+async def _sandbox(settings: RunSettings) -> ProbeReport:
+    """What the sandbox was seen to stop; and the evaluator was seen to have its environments."""
+    if isinstance(settings.sandbox, InlineSandboxSettings):
+        found = ProbeReport(level="none", attempts=())
+    else:
+        found = await probe(settings.sandbox)
+    shut_in(settings, found)
+    async with open_sandbox(settings.sandbox) as sandbox:
+        make_evaluator(settings, sandbox)
+    return found
+
+
+def _start(settings: RunSettings) -> Path:
+    return _whole_model(settings.model.start)
+
+
+def _whole_model(target: str) -> Path:
+    """The folder of a model, which holds a tokenizer and whole weights beside its configuration."""
+    from spade_agents.policy import model_folder
+    from spade_agents.policy.weights import check_weights
+
+    folder = model_folder(target)
+    if not (folder / "tokenizer.json").is_file():
+        raise CheckpointError(f"{folder} has no tokenizer.json; wanted a Hugging Face folder with a fast tokenizer")
+    check_weights(folder)
+    return folder
+
+
+def _designer(settings: RunSettings) -> None:
+    policy = settings.designer.policy
+    if isinstance(policy, FrozenDesigner) and policy.target and not policy.target.startswith("scripted:"):
+        _whole_model(policy.target)
+
+
+def _fixed_pool(settings: RunSettings) -> tuple[EnvironmentSpec, ...]:
+    pool = settings.selfplay.pool
+    return pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+
+
+def _replay(settings: RunSettings, start: Path) -> Replay | None:
+    table = settings.training.replay
+    if not isinstance(table, SupervisedReplay):
+        return None
+    replay: Replay = _named(table.source, "training.replay.source")(start)
+    return replay
+
+
+def _named(path: str, key: str) -> Any:
+    """What `package.module:name` names; imported only now, so that rooms above this one can be configured.
+
+    Raises:
+        ConfigurationError: no such module or name.
+    """
+    module, separator, name = path.partition(":")
+    if not separator:
+        raise ConfigurationError(f"{key} is {path!r}; wanted package.module:name")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"{key} is {path!r}, which cannot be imported: {error}") from error
