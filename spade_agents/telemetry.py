@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from spade_agents.errors import UsageError
+from spade_agents.terminal import visible, visible_line
 
 __all__ = ["BarReporter", "LineReporter", "MetricsLog", "ProgressReporter", "Row", "SilentReporter", "open_progress"]
 
@@ -109,7 +111,7 @@ class LineReporter:
     def advance(self, steps: int = 1) -> None: ...
 
     def say(self, text: str) -> None:
-        self._stream.write(text + "\n")
+        self._stream.write(visible(text) + "\n")
         self._stream.flush()
 
 
@@ -122,17 +124,17 @@ class BarReporter:
         self._task = progress.add_task("", total=None, visible=False)
 
     def begin(self, task: str, total: int) -> None:
-        self._name = task
-        self._progress.reset(self._task, total=total, description=task, visible=total > 0)
+        self._name = escape(visible_line(task))
+        self._progress.reset(self._task, total=total, description=self._name, visible=total > 0)
 
     def phase(self, name: str) -> None:
-        self._progress.update(self._task, description=f"{self._name}: {name}")
+        self._progress.update(self._task, description=f"{self._name}: {escape(visible_line(name))}")
 
     def advance(self, steps: int = 1) -> None:
         self._progress.advance(self._task, steps)
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(visible(text), markup=False, highlight=False)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     An error that the library defines is printed to stderr as one message; any other passes with its traceback, because
     it is a fault of this program and the traceback is what its developers need.
     """
+    _print_what_the_terminal_lacks()
     try:
         app(args=arguments, prog_name="spade")
     except KeyboardInterrupt:  # before any command could take it
@@ -67,3 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         tell(f"spade: {failure.message}", err=True)
         sys.exit(failure.exit_code)
+
+
+def _print_what_the_terminal_lacks() -> None:
+    """Write out, rather than fail at, characters that the output's encoding has not."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spade_agents.terminal import visible_line
+
 if TYPE_CHECKING:
     from spade_agents.cli.sources import NamedSpec
     from spade_environments import EnvironmentSpec
@@ -120,11 +122,11 @@ _COLOURS = {"certified": "green", "passed": "green", "rejected": "red", "failed"
 
 def verdict_page(label: str, certificate: Certificate) -> str:
     """A certificate for a person: the verdict, one line a gate, and what is to be done."""
-    lines = [f"{_coloured(certificate.verdict.value)} {label}"]
+    lines = [f"{_coloured(certificate.verdict.value)} {visible_line(label)}"]
     for gate in certificate.gates:
-        lines.append(f"  {_coloured(gate.status.value)} {gate.gate.value:<12} {gate.evidence}".rstrip())
+        lines.append(f"  {_coloured(gate.status.value)} {gate.gate.value:<12} {visible_line(gate.evidence)}".rstrip())
         if gate.repair:
-            lines.append(f"  to do: {gate.repair}")
+            lines.append(f"  to do: {visible_line(gate.repair)}")
     return "\n".join(lines)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from spade_agents.cli.output import print_json, tell
+from spade_agents.terminal import visible_line
 
 __all__ = ["app"]
 
@@ -34,7 +36,7 @@ def build(
         write_corpus(out, documents)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
-    typer.echo(f"wrote {len(documents)} documents to {out}; use them by: spade train nano designer.corpus={out}")
+    tell(f"wrote {len(documents)} documents to {out}; use them by: spade train nano designer.corpus={out}")
 
 
 @app.command("show", epilog="Example: spade corpus show corpus.jsonl --json")
@@ -50,8 +52,8 @@ def show(
     drawn = [found.at(position) for position in range(min(count, len(found)))]
     if as_json:
         first = [{"id": document.id, "domain": document.domain, "text": document.text} for document in drawn]
-        typer.echo(json.dumps({"documents": len(found), "checksum": found.checksum, "first": first}, indent=2))
+        print_json({"documents": len(found), "checksum": found.checksum, "first": first})
         return
-    typer.echo(f"{len(found)} documents, checksum {found.checksum[:12]}")
+    tell(f"{len(found)} documents, checksum {found.checksum[:12]}")
     for document in drawn:
-        typer.echo(f"\n{document.id} ({document.domain})\n{document.words(60)}")
+        tell(f"\n{visible_line(document.id)} ({visible_line(document.domain)})\n{document.words(60)}")

@@ -1,22 +1,26 @@
-"""`spade env`: list, show, certify and start environments."""
+"""`spade env`: list, show, certify, import and start environments."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from spade_agents.cli.certifying import certificate_state, certify
+from spade_agents.cli.output import print_json, tell
+from spade_agents.cli.importing import import_environments
 from spade_agents.cli.scaffold import Base
+from spade_agents.terminal import visible_line
 
 if TYPE_CHECKING:
     from spade_environments import EnvironmentSpec
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List, show, certify and start environments.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, show, certify, import and start environments.", no_args_is_help=True, rich_markup_mode=None
+)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
@@ -31,11 +35,11 @@ def list_environments(as_json: JsonFlag = False) -> None:
 
     specs = catalogue()
     if as_json:
-        typer.echo(json.dumps([_summary(spec) for spec in specs], indent=2))
+        print_json([_summary(spec) for spec in specs])
         return
     width = max((len(spec.name) for spec in specs), default=0)
     for spec in specs:
-        typer.echo(f"{spec.name:<{width}}  {spec.id[:12]}  {spec.difficulty:.2f}  {spec.skill.value}  ({spec.domain})")
+        tell(f"{spec.name:<{width}}  {spec.id[:12]}  {spec.difficulty:.2f}  {spec.skill.value}  ({spec.domain})")
 
 
 @app.command("show", epilog="Example: spade env show ticket_desk --seed 3")
@@ -58,10 +62,16 @@ def show(
     shown = {**_summary(spec), **asyncio.run(_opened(spec, seed)), "hint": spec.hint, "certificate": state}
     if source:
         shown["source"] = spec.source
-    typer.echo(json.dumps(shown, indent=2) if as_json else _page(shown))
+    if as_json:
+        print_json(shown)
+    else:
+        tell(_page(shown))
 
 
 app.command("certify", epilog="Example: spade env certify my_env.py --seeds 20")(certify)
+
+
+app.command("import", epilog="Example: spade env import games/maze.py:MazeEnv --out mine")(import_environments)
 
 
 @app.command("new", epilog="Example: spade env new tidy_shelf --base text")
@@ -77,8 +87,8 @@ def new(
     from spade_agents.cli.scaffold import write_scaffold
 
     written = write_scaffold(name, base, out)
-    typer.echo(f"wrote {written.source}\nwrote {written.spec}")
-    typer.echo(f"Fill in the places marked FILL IN, then: spade env certify {written.source}")
+    tell(f"wrote {written.source}\nwrote {written.spec}")
+    tell(f"Fill in the places marked FILL IN, then: spade env certify {written.source}")
 
 
 async def _opened(spec: EnvironmentSpec, seed: int) -> dict[str, Any]:
@@ -117,14 +127,14 @@ def _summary(spec: EnvironmentSpec) -> dict[str, Any]:
 def _page(shown: dict[str, Any]) -> str:
     observed = {"full": "fully", "partial": "partially"}[shown["observability"]]
     lines = [
-        f"{shown['name']} ({shown['id'][:12]})",
-        f"  {shown['skill']}, {shown['domain']}, difficulty {shown['difficulty']:.2f}",
+        f"{visible_line(shown['name'])} ({shown['id'][:12]})",
+        f"  {shown['skill']}, {visible_line(shown['domain'])}, difficulty {shown['difficulty']:.2f}",
         f"  {shown['base']} environment, {observed} observed, at most {shown['max_turns']} turns",
         "tools:",
     ]
     for tool in shown["tools"]:
         arguments = ", ".join(tool["parameters"].get("properties", {}))
-        lines.append(f"  {tool['name']}({arguments}): {tool['description']}")
+        lines.append(visible_line(f"  {tool['name']}({arguments}): {tool['description']}"))
     lines += [f"first observation, seed {shown['seed']}:", _indented(shown["first_observation"])]
     lines += ["hint:", _indented(shown["hint"] or "none written"), f"certificate: {shown['certificate']}"]
     if "source" in shown:
@@ -133,4 +143,4 @@ def _page(shown: dict[str, Any]) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return "\n".join(f"  {line}" for line in text.split("\n"))

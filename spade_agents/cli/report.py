@@ -15,6 +15,7 @@ def report(run: Annotated[Path, typer.Argument(help="The folder that a run wrote
 
     The run may be finished or not; report.html is one file that loads nothing from anywhere.
     """
+    from spade_agents.cli.output import tell
     from spade_agents.selfplay.reporting import write_report
 
-    typer.echo(write_report(run))
+    tell(write_report(run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections import Counter
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from spade_agents.cli.output import print_json, tell
 
 if TYPE_CHECKING:
     from spade_agents.report import Estimate, Evaluation
@@ -53,9 +54,9 @@ def conclude(result: RunResult, *, as_json: bool) -> None:
     changes = {change.name: change.difference for change in part_changes(RunDirectory(result.path))}
     designs = [row["design"] for row in result.rows if "design" in row]
     if as_json:
-        typer.echo(json.dumps(_for_a_program(result, report, designs), indent=2))
+        print_json(_for_a_program(result, report, designs))
     else:
-        typer.echo("\n".join([*held_out_lines(evaluations, changes), *_certified_line(designs), f"report: {report}"]))
+        tell("\n".join([*held_out_lines(evaluations, changes), *_certified_line(designs), f"report: {report}"]))
     if not result.finished:
         raise typer.Exit(STOPPED)
 
@@ -72,7 +73,7 @@ def held_out_lines(evaluations: Sequence[Evaluation], changes: Mapping[str, Esti
         if before is None or len(evaluations) == 1:
             lines.append(f"  {name}: {_told(after)}, {after.count} plays{missing}")
         else:
-            change = f"{after.value - before.value:+.3f}{_interval(changes.get(name), '+.3f')}"
+            change = f"{after.value - before.value:+.3f} {_interval(changes.get(name), '+.3f')}"
             lines.append(f"  {name}: {_told(before)} -> {_told(after)}  {change}, {after.count} plays{missing}")
     return lines
 
@@ -89,13 +90,13 @@ def _certified_line(designs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _told(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f}{_interval(estimate, '.3f')}"
+    return f"{estimate.value:.3f} {_interval(estimate, '.3f')}"
 
 
 def _interval(estimate: Estimate | None, form: str) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
-        return ""
-    return f" [{estimate.low:{form}}, {estimate.high:{form}}]"
+        return "[not estimable]"
+    return f"[{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def _for_a_program(result: RunResult, report: Path, designs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _held_out(data: ReportData, part: str, colour: int) -> Card:
 def _change(change: float, data: ReportData, part: str) -> str:
     paired = next((found.difference for found in data.changes if found.name == part), None)
     if paired is None or paired.low is None or paired.high is None:
-        return f"{change:+.2f}"
+        return f"{change:+.2f} (no interval: fewer than two environments)"
     return f"{change:+.2f} ({paired.low:+.2f} to {paired.high:+.2f})"
 
 
