@@ -2,9 +2,11 @@
 
 from spade_tools.episode import ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
+from spade_tools.mcp_env import FinishedPlay, MadeCall, McpEnv, McpTask
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
 from spade_tools.stdio import serve_stdio, stop_signal
+from spade_tools.toolset import McpCommand, McpTarget, McpToolset, McpUrl, ToolAnswer, Toolset, open_toolset
 from spade_tools.types import (
     EpisodeCreated,
     EpisodeLimits,
@@ -25,12 +27,23 @@ __all__ = [
     "EpisodeRequest",
     "EpisodeServer",
     "Exchange",
+    "FinishedPlay",
     "HttpServer",
     "HttpSettings",
+    "MadeCall",
+    "McpCommand",
+    "McpEnv",
+    "McpTarget",
+    "McpTask",
+    "McpToolset",
+    "McpUrl",
     "Mode",
     "Phase",
     "ServedEpisode",
+    "ToolAnswer",
+    "Toolset",
     "open_episode",
+    "open_toolset",
     "serve_http",
     "serve_stdio",
     "stop_signal",
