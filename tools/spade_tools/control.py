@@ -96,6 +96,7 @@ class ControlPlane:
             environment=episode.spec.name,
             environment_id=episode.spec.id,
             seed=episode.report().seed,
+            max_turns=episode.own_max_turns,
         )
         return json_response(created, 201)
 

@@ -75,6 +75,7 @@ class ServedEpisode:
         self.phase = Phase.NEEDS_RESET
         self.task = ""
         self.tools: tuple[ToolSpec, ...] = ()
+        self.own_max_turns = env.max_turns
         self.max_turns = env.max_turns if self.limits.turns is None else self.limits.turns
         self._env = env
         self._seed: int | None = seed
@@ -171,7 +172,8 @@ class ServedEpisode:
         observation = result.observation
         if isinstance(action, Reply) and observation.role == "user" and self.takes_replies:
             self.task = observation.text
-        self.tools += observation.tools
+        if observation.tools:
+            self.tools += observation.tools
         if self.phase is Phase.OVER and self.mode is Mode.AGENT:
             await self._env.aclose()
         return self._answer(observation, result)

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
-from spade_tools.connections import Connection, close_silent
+from spade_tools.sockets import Connection, close_silent
 from spade_tools.control import ControlPlane, error_response, json_response
 from spade_tools.rates import FailureLog
 from spade_tools.settings import HttpSettings
@@ -124,6 +124,7 @@ class HttpServer:
             environment=episode.spec.name,
             environment_id=episode.spec.id,
             seed=episode.report().seed,
+            max_turns=episode.own_max_turns,
         )
 
     def episode_url(self, identity: str) -> str:

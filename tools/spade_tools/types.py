@@ -84,13 +84,17 @@ class EpisodeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCreated:
-    """The answer to `POST /episodes`; `url` is the data plane's, and whoever holds it plays."""
+    """The answer to `POST /episodes`; `url` is the data plane's, and whoever holds it plays.
+
+    `max_turns` is the environment's own limit, for a trainer that counts messages himself.
+    """
 
     id: str
     url: str
     environment: str
     environment_id: str
     seed: int | None
+    max_turns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
