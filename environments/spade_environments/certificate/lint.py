@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from spade_environments.inside import contract
+from spade_environments.inside.adapters import ALIASES
 
 from .lint_rules import (
     BASE_NAMES,
@@ -61,7 +62,7 @@ def lint(source: str, *, max_bytes: int = 65_536, designed: bool = True) -> tupl
         return (Problem(0, f"the source cannot be parsed: {error}", "Nest less, and leave out control characters."),)
     problems = list(_form(tree)) if designed else []
     names = _Names.of(tree)
-    problems += [problem for node in _nodes(tree) for problem in _node_problems(node, names)]
+    problems += [problem for node in _nodes(tree) for problem in _node_problems(node, names, designed)]
     problems += _text_formatting(tree)
     return tuple(sorted(set(problems), key=lambda problem: problem.line)[:MAX_PROBLEMS])
 
@@ -171,11 +172,13 @@ def _root(module: str) -> str:
     return module.split(".", maxsplit=1)[0]
 
 
-def _node_problems(node: ast.AST, names: _Names) -> Iterator[Problem]:
+def _node_problems(node: ast.AST, names: _Names, designed: bool) -> Iterator[Problem]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield from _import_problems(node, alias.name, [])
     elif isinstance(node, ast.ImportFrom):
+        if not designed and node.module in ALIASES and not node.level:
+            return
         yield from _import_problems(node, "." * node.level + (node.module or ""), [alias.name for alias in node.names])
     elif isinstance(node, ast.Name):
         yield from _name_problems(node, names)

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from . import contract, schema
+from . import adapters, contract, schema
 
 __all__ = ["Episode"]
 
@@ -90,6 +90,7 @@ class Episode:
 def load_module(source: str) -> types.ModuleType:
     """Run designed source as a real module; in a child, the contract is what it imports as `spade_environments`."""
     sys.modules.setdefault("spade_environments", contract)
+    adapters.install()
     module = types.ModuleType("designed_environment")
     sys.modules[module.__name__] = module
     exec(compile(source, "environment.py", "exec"), module.__dict__)  # noqa: S102 (this is the sandboxed child)

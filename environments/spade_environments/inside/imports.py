@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import contract
+from . import adapters, contract
 
 __all__ = ["ALLOWED_MODULES", "CODE_MODULES", "DESIGNED", "PROGRAM", "guard_imports", "preload", "preload_for_code"]
 
@@ -93,7 +93,9 @@ def guard_imports(extra: Iterable[str] = (), *, of: str = DESIGNED) -> None:
     real = builtins.__import__
     numpy_modules = [name for name in sys.modules if name.partition(".")[0] == "numpy"]
     named = (*ALLOWED_MODULES, *extra)
-    allowed = frozenset((*named, *numpy_modules, *(["spade_environments"] if of == DESIGNED else [])))
+    allowed = frozenset(
+        (*named, *numpy_modules, *(["spade_environments", *adapters.ALIASES] if of == DESIGNED else []))
+    )
 
     def guarded(
         name: str,
