@@ -1,0 +1,50 @@
+"""The `spade-eval` program: its commands, and the boundary where errors become one message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from spade_agents.cli.failures import described
+from spade_agents.cli.runs import STOPPED
+from spade_agents.terminal import visible
+from spade_evals.cli import logs, run
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="spade-eval",
+    help="Evaluate checkpoints and endpoints, and compare them without being fooled by noise.",
+    epilog="Exit codes: 0 ok, 1 a regression, 2 wrong usage, 3 not decidable (infrastructure, coverage, power).",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("run", epilog="Example: spade-eval run --model nano --suite environments:catalogue --out logs/nano")(
+    run.run
+)
+app.command("list", epilog="Example: spade-eval list")(logs.list_suites)
+app.command("show", epilog="Example: spade-eval show logs/nano")(logs.show)
+app.command("rescore", epilog="Example: spade-eval rescore logs/nano")(logs.rescore)
+
+
+@app.callback()
+def _options() -> None:
+    """Evaluate checkpoints and endpoints, and compare them without being fooled by noise."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `spade-eval`; always ends by `SystemExit` with one of the documented exit codes."""
+    try:
+        app(args=arguments, prog_name="spade-eval")
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
+    except Exception as error:
+        failure = described(error)
+        if failure is None:
+            raise
+        typer.echo(f"spade-eval: {visible(failure.message)}", err=True)
+        sys.exit(failure.exit_code)

@@ -1,0 +1,177 @@
+"""`evaluate`: suites opened, preflighted, run or resumed, one log for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from spade_agents.errors import InfrastructureError, UsageError
+from spade_agents.policy import open_policy
+from spade_agents.policy.protocol import Policy
+from spade_agents.telemetry import ProgressReporter, open_progress
+from spade_evals.log import EvalLog
+from spade_evals.runner import RunOptions, make_header, narrowed, run_suite
+from spade_evals.suite import Missing, Runtime, Suite
+from spade_evals.suites import SuiteOptions, open_suite
+from spade_evals.summary import LogSummary
+from spade_evals.types import LogHeader, ModelFacts, Task
+
+__all__ = ["Finished", "RunRequest", "evaluate"]
+
+
+class Finished(NamedTuple):
+    """A log and its summary."""
+
+    log: EvalLog
+    summary: LogSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What `spade-eval run` was asked for; see its help."""
+
+    model: str
+    suites: tuple[str, ...]
+    out: Path
+    options: RunOptions = field(default_factory=RunOptions)
+    user_model: str | None = None
+    data: Path | None = None
+    protocol: str | None = None
+    seed: int = 0
+    seconds: float = 600.0
+    resume: bool = False
+    allow_missing: bool = False
+
+
+class _Planned(NamedTuple):
+    suite: Suite
+    log: EvalLog
+    tasks: tuple[Task, ...]
+    header: LogHeader
+
+
+async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
+    """Run every suite on one model.
+
+    All suites are planned, and the model is opened, before the first token is spent.
+
+    Raises:
+        UsageError: an unknown suite or model, or a log that is in the way or does not fit.
+        InfrastructureError: something that a suite needs is missing (without `allow_missing`); no log is made.
+    """
+    async with AsyncExitStack() as stack:
+        suites = [await stack.enter_async_context(aclosing(_opened(name, request))) for name in request.suites]
+        missing = [tuple(suite.preflight()) for suite in suites]
+        _refuse_missing(suites, missing, request)
+        policy: Policy = await stack.enter_async_context(open_policy(request.model))
+        user = None if request.user_model is None else await stack.enter_async_context(open_policy(request.user_model))
+        places = _places(request)
+        planned = [
+            _plan(suite, lacks, place, request, policy, user)
+            for suite, lacks, place in zip(suites, missing, places, strict=True)
+        ]
+        runtime = Runtime(policy=policy, user=user, seed=request.seed, seconds=request.seconds)
+        await stack.enter_async_context(aclosing(runtime))
+        progress = stack.enter_context(open_progress())
+        return tuple([await _run(plan, runtime, request, progress) for plan in planned])
+
+
+async def _run(plan: _Planned, runtime: Runtime, request: RunRequest, progress: ProgressReporter) -> Finished:
+    log = EvalLog(plan.log.path) if request.resume else EvalLog.create(plan.log.path, plan.header)
+    log.write_header(plan.header)
+    summary = await run_suite(plan.suite, log, plan.tasks, runtime, options=request.options, progress=progress)
+    return Finished(log, summary)
+
+
+def _opened(name: str, request: RunRequest) -> Suite:
+    suite = open_suite(
+        name, SuiteOptions(model=request.model, data=request.data, protocol=request.protocol, seed=request.seed)
+    )
+    suite.columns = {column: narrowed(settings, request.options) for column, settings in suite.columns.items()}
+    return suite
+
+
+def _refuse_missing(suites: Sequence[Suite], missing: Sequence[Sequence[Missing]], request: RunRequest) -> None:
+    lines = [
+        f"{suite.name}, {lack.column}: {lack.what}"
+        for suite, lacks in zip(suites, missing, strict=True)
+        for lack in lacks
+    ]
+    if lines and not request.allow_missing:
+        told = "\n  ".join(lines)
+        raise InfrastructureError(
+            f"what these suites need is not all here, and nothing was run:\n  {told}\n--allow-missing runs the rest"
+        )
+
+
+def _places(request: RunRequest) -> list[Path]:
+    """The log's folder; with several suites one below it for each, named after the suite."""
+    if len(request.suites) == 1:
+        return [request.out]
+    names = [re.sub(r"[^\w.-]+", "-", name).strip("-") for name in request.suites]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"the suites {request.suites} would share the folder {twice[0]}; run them one by one")
+    return [request.out / name for name in names]
+
+
+def _plan(
+    suite: Suite, missing: Sequence[Missing], place: Path, request: RunRequest, policy: Policy, user: Policy | None
+) -> _Planned:
+    lacking = {lack.column for lack in missing}
+    data = suite.load([name for name in suite.columns if name not in lacking])
+    tasks = tuple(task for name in suite.columns for task in _first(data.tasks, name, request.options.limit))
+    header = make_header(
+        suite,
+        data,
+        tasks,
+        model=_facts(request.model, policy),
+        user_model=_facts(request.user_model, user) if request.user_model and user else None,
+        seed=request.seed,
+        options=request.options,
+        missing=missing,
+    )
+    log = EvalLog(place)
+    if request.resume:
+        header = _continued(log, header)
+    elif place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UsageError(f"{place} exists; give another --out, or --resume to go on with that log")
+    return _Planned(suite, log, tasks, header)
+
+
+def _first(tasks: Sequence[Task], column: str, limit: int | None) -> Sequence[Task]:
+    return [task for task in tasks if task.column == column][:limit]
+
+
+def _facts(target: str, policy: Policy) -> ModelFacts:
+    return ModelFacts(target=target, name=policy.info.name, context_length=policy.info.context_length)
+
+
+def _continued(log: EvalLog, header: LogHeader) -> LogHeader:
+    """The header to go on with: everything that decides a score must be as it was; columns may be added.
+
+    Raises:
+        UsageError: something differs.
+    """
+    old = log.header()
+    for name in ("suite", "grading", "protocol", "seed", "limit", "weights"):
+        if getattr(old, name) != getattr(header, name):
+            _differs(log, name, getattr(old, name), getattr(header, name))
+    if old.model != header.model or old.user_model != header.user_model:
+        _differs(log, "model", (old.model, old.user_model), (header.model, header.user_model))
+    for name in ("columns", "asked", "data"):
+        before, now = getattr(old, name), getattr(header, name)
+        for key in before:
+            if key not in now or before[key] != now[key]:
+                _differs(log, f"{name}.{key}", before[key], now.get(key))
+    return replace(header, created=old.created)
+
+
+def _differs(log: EvalLog, name: str, old: object, new: object) -> None:
+    raise UsageError(
+        f"{log.path} was made with {name} = {old}, found {new}; resume with the same settings, or give another --out"
+    )

@@ -1,0 +1,70 @@
+"""From the names that a user gives to suites."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spade_agents.errors import UsageError
+from spade_evals.suite import Suite
+
+__all__ = ["SuiteOptions", "open_suite", "suite_names"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteOptions:
+    """What suites are told by the user.
+
+    Attributes:
+        model: as it was named, for the check that what is evaluated was held out.
+        data: folder with the files that only a user can supply.
+        protocol: named variant of the settings.
+        seed: of whatever a suite generates or shuffles.
+    """
+
+    model: str = ""
+    data: Path | None = None
+    protocol: str | None = None
+    seed: int = 0
+
+
+def open_suite(name: str, options: SuiteOptions) -> Suite:
+    """The suite that `name` names: `NAME` or `NAME:PART`.
+
+    Raises:
+        UsageError: there is no such suite or part.
+    """
+    family, _, part = name.partition(":")
+    if family not in _FAMILIES:
+        near = difflib.get_close_matches(family, _FAMILIES, n=1)
+        meant = f"did you mean {near[0]!r}?" if near else f"wanted one of: {', '.join(suite_names())}"
+        raise UsageError(f"there is no suite {name!r}; {meant}")
+    return _FAMILIES[family][0](part, options)
+
+
+def suite_names() -> dict[str, str]:
+    """Every suite and what it is, in one line."""
+    return {family: told for family, (_, told) in _FAMILIES.items()}
+
+
+def _environments(part: str, options: SuiteOptions) -> Suite:
+    from spade_evals.suites.environments import EnvironmentsSuite
+
+    if not part:
+        raise UsageError(
+            "--suite environments wants a pool: environments:catalogue, environments:RUN or a pool's folder"
+        )
+    _refuse_protocol("environments", options)
+    return EnvironmentsSuite(source=part, model=options.model)
+
+
+def _refuse_protocol(name: str, options: SuiteOptions) -> None:
+    if options.protocol not in (None, "default"):
+        raise UsageError(f"--suite {name} has one protocol, found --protocol {options.protocol}; leave it out")
+
+
+_FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
+    "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
+}
