@@ -13,7 +13,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
-    CallToolResult,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -36,12 +35,13 @@ from spade_environments import Reply, ToolCall, ToolSpec
 from spade_environments.validation import ArgumentValidator, clean_text
 from spade_tools.episode import ServedEpisode
 from spade_tools.reserved import FINISH_TURN, GET_TASK, HINT, RESERVED, RESET, output_schema
-from spade_tools.types import Answer, Mode
+from spade_tools.types import Answer, Mode, Phase
 
 __all__ = ["MANIFEST_URI", "TASK_URI", "EpisodeServer"]
 
 TASK_URI = "spade://task"
 MANIFEST_URI = "spade://manifest"
+_RESERVED_NAMES = frozenset(spec.name for spec in RESERVED)
 _INSTRUCTIONS = (
     "An environment to act in by tool calls. Read the task with get_task, then act with the other tools; each call "
     "counts as a turn."
@@ -67,13 +67,13 @@ class EpisodeServer:
             instructions=_INSTRUCTIONS + (_WITH_USER if episode.takes_replies else ""),
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_list_resources=self._list_resources,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
         )
+        self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.server.middleware.clear()  # tracing spans, which nobody reads here
 
     async def aclose(self) -> None:
@@ -99,11 +99,12 @@ class EpisodeServer:
         schema = output_schema(self.episode.mode)
         return ListToolsResult(tools=[_tool(spec, schema) for spec in self.tools()])
 
-    async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        await self.episode.start()
+    async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
+        if self.episode.phase is Phase.NEEDS_RESET:
+            await self.episode.start()
         before = self.episode.tools
         answer = await self._answer(params.name, params.arguments or {})
-        if self.episode.tools != before:
+        if self.episode.tools is not before:
             await self._tell_of_tools(context)
         return _result(answer)
 
@@ -112,7 +113,7 @@ class EpisodeServer:
         # A Reply in an environment without a user is told so by the environment itself, so finish_turn always works.
         if name == FINISH_TURN.name and set(arguments) == {"message"} and isinstance(arguments["message"], str):
             return await episode.act(Reply(text=arguments["message"]))
-        if name not in {spec.name for spec in self._own()}:
+        if name not in _RESERVED_NAMES or not any(spec.name == name for spec in self._own()):
             return await episode.act(ToolCall(name=name, arguments=arguments))
         error = self._validator.check(ToolCall(name=name, arguments=arguments))
         if error is not None:
@@ -204,19 +205,25 @@ class _Server(Server[Any]):
         )
 
 
-def _result(answer: Answer) -> CallToolResult:
+def _result(answer: Answer) -> dict[str, Any]:
+    """A CallToolResult as it stands on the wire, where the SDK checks it: a model of it would be checked twice."""
     structured: dict[str, Any] = {"observation": answer.text, "over": answer.over}
-    content = [TextContent(type="text", text=answer.text)]
+    texts = [answer.text]
     if answer.error is not None:
         structured["error"] = answer.error
     if answer.new_tools:
         structured["new_tools"] = [_announced(spec) for spec in answer.new_tools]
-        told = json.dumps(structured["new_tools"], ensure_ascii=False)
-        content.append(TextContent(type="text", text=f"New tools: {told}"))
+        texts.append(f"New tools: {json.dumps(structured['new_tools'], ensure_ascii=False)}")
     if answer.score is not None and answer.over:
         structured["score"] = answer.score
-        content.append(TextContent(type="text", text=f"The episode is over. Score: {answer.score:g}"))
-    return CallToolResult(content=list(content), structured_content=structured, is_error=answer.is_error)
+        texts.append(f"The episode is over. Score: {answer.score:g}")
+    content = [{"type": "text", "text": text} for text in texts]
+    return {
+        "resultType": "complete",
+        "content": content,
+        "structuredContent": structured,
+        "isError": answer.is_error,
+    }
 
 
 def _announced(spec: ToolSpec) -> dict[str, Any]:

@@ -30,7 +30,11 @@ async def stop_signal() -> AsyncIterator[asyncio.Event]:
 
 
 async def serve_stdio(episode: ServedEpisode) -> None:
-    """Serve until the client hangs up; then the episode is ended."""
+    """Serve until the client hangs up; then the episode is ended.
+
+    Ctrl-C ends this process at once, and with it the sandbox: a thread that waits for input cannot be interrupted.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     served = EpisodeServer(episode)
     try:
         async with stdio_server() as (read, write):
