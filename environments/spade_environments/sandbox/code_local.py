@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import signal
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ from spade_environments.sandbox.code_settings import LocalCodeSettings
 from spade_environments.sandbox.execution import CodeJob, Execution, ExecutionOutcome
 from spade_environments.sandbox.process import Ended, Supervisor, Zygote, ZygoteKind
 from spade_environments.sandbox.streams import Streams
+from spade_environments.sandbox.verdict import Report, Verdict, verdict
 from spade_environments.sandbox.watch import Watch, cpu_seconds, is_asleep, resident_bytes
 
 __all__ = ["LocalCode", "open_local_code"]
@@ -31,7 +31,7 @@ _CHANNEL_LIMIT = 16 * TAIL
 _START_WALL = 60.0
 
 
-class _Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a child says of an exception; it is believed only about itself."""
 
     kind: str
@@ -153,7 +153,7 @@ class _CodeChild:
             self._socket.close()
         self._zygote.kill(self._number)
 
-    def verdict(self, ended: Ended) -> tuple[ExecutionOutcome, str]:
+    def verdict(self, ended: Ended) -> Verdict:
         """What its end, and the report that may have come before, say.
 
         Raises:
@@ -164,42 +164,23 @@ class _CodeChild:
             kind, detail = self._stopped
             if kind is FaultKind.HOST_FAULT:
                 raise HostFault(kind, "run", detail)
-            return ExecutionOutcome(kind.value), detail
+            return Verdict(ExecutionOutcome(kind.value), detail)
         if ended.code is None:
             raise HostFault(FaultKind.HOST_FAULT, "run", self._process.failure or "the zygote was lost")
         if not self.level:
             told = "a layer was refused" if ended.code == SETUP_FAILED else f"status {ended.code}"
             raise HostFault(FaultKind.SANDBOX_SETUP, "run", f"the child ended before it was shut in ({told})")
-        return self._told_by(ended.code, ended.cpu)
+        return verdict(ended.code, cpu=ended.cpu, timeout=self._job.timeout, flood=self._flood, report=self._report())
 
-    def _told_by(self, code: int, cpu: float) -> tuple[ExecutionOutcome, str]:
-        if code == 0:
-            return ExecutionOutcome.OK, ""
-        report = self._report()
-        if code > 0:
-            if report is None:
-                return ExecutionOutcome.EXIT, f"the program ended with status {code}"
-            outcome = ExecutionOutcome.MEMORY if report.kind == "memory" else ExecutionOutcome.ERROR
-            return outcome, report.text[-TAIL:]
-        if code == -signal.SIGSYS:
-            return ExecutionOutcome.SYSCALL, "a system call that is not allowed"
-        if code == -signal.SIGXFSZ:
-            return ExecutionOutcome.OUTPUT, f"more than {self._flood} bytes written to one stream"
-        if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= self._job.timeout):
-            return ExecutionOutcome.TIMEOUT_CPU, f"more than {self._job.timeout:g} s of CPU"
-        if code == -signal.SIGKILL:
-            told = "the program was killed from outside; the machine may have run out of memory"
-            raise HostFault(FaultKind.HOST_FAULT, "run", told)
-        return ExecutionOutcome.CRASH, f"the process died of signal {-code} ({signal.strsignal(-code)})"
-
-    def _report(self) -> _Report | None:
+    def _report(self) -> Report | None:
         frame = self._received
         if len(frame) < _HEADER or len(frame) - _HEADER != int.from_bytes(frame[:_HEADER], "big"):
             return None
         try:
-            return msgspec.json.decode(frame[_HEADER:], type=_Report)
+            told = msgspec.json.decode(frame[_HEADER:], type=_Told)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
+        return Report(told.kind, told.text[-TAIL:])
 
     def _read(self) -> None:
         if self._socket.fileno() == -1:

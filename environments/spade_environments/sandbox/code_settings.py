@@ -69,8 +69,8 @@ class E2BCodeSettings:
         template: which of the service's templates; its code interpreter when empty.
         api_url: another address of the service's API.
         sandbox_url: another address of the sandboxes themselves.
-        lifetime: seconds after which the service ends a sandbox that could not be killed.
-        call_timeout: seconds that any call to the service may take beyond the time of the program itself.
+        call_timeout: seconds that any call to the service may take, beyond the time of the program itself. The service
+            is asked to end a sandbox by itself once all its calls must be over.
         parallel: sandboxes at once, the other runs wait.
     """
 
@@ -80,7 +80,6 @@ class E2BCodeSettings:
     template: str = ""
     api_url: str = ""
     sandbox_url: str = ""
-    lifetime: int = 300
     call_timeout: float = 30.0
     parallel: int = 16
 
