@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from spade_agents.errors import ContextExhaustedError, InfrastructureError, PolicyError, UsageError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import PolicyInfo, Sampling
-from spade_agents.rendering import HermesRenderer, RenderStyle, parse_text, written_text
+from spade_agents.rendering import Renderer, RenderStyle, parse_text, written_text
 from spade_agents.trajectory import Completion, Usage
 from spade_environments import Action, ToolCall, ToolSpec
 
@@ -40,7 +40,7 @@ class ScriptedPolicy:
         respond: Respond,
         *,
         name: str = "scripted",
-        renderer: HermesRenderer | None = None,
+        renderer: Renderer | None = None,
         context_length: int = 32_768,
     ) -> None:
         self.info = PolicyInfo(name=name, context_length=context_length, has_tokens=renderer is not None)
@@ -48,17 +48,17 @@ class ScriptedPolicy:
         self._respond: Respond | None = respond
 
     @classmethod
-    def silent(cls, *, renderer: HermesRenderer | None = None) -> Self:
+    def silent(cls, *, renderer: Renderer | None = None) -> Self:
         """Hands every turn back with an empty reply."""
         return cls(lambda _conversation, _random: "", name="scripted:silent", renderer=renderer)
 
     @classmethod
-    def random(cls, *, renderer: HermesRenderer | None = None) -> Self:
+    def random(cls, *, renderer: Renderer | None = None) -> Self:
         """Calls a random tool with arguments drawn from its schema and from words already seen; sometimes replies."""
         return cls(_random_message, name="scripted:random", renderer=renderer)
 
     @classmethod
-    def gold(cls, actions: Sequence[Action] | None = None, *, renderer: HermesRenderer | None = None) -> Self:
+    def gold(cls, actions: Sequence[Action] | None = None, *, renderer: Renderer | None = None) -> Self:
         """Plays the actions of `solution()`, one a message, and is silent after the last.
 
         Without `actions` it `needs_solution`: `play_group` hands it the actions of each instance by `with_solution`.
@@ -68,7 +68,7 @@ class ScriptedPolicy:
         return policy
 
     @classmethod
-    def from_file(cls, path: Path, *, renderer: HermesRenderer | None = None) -> Self:
+    def from_file(cls, path: Path, *, renderer: Renderer | None = None) -> Self:
         """Plays a JSONL file: its n-th line is the n-th assistant message of every conversation.
 
         A line is `{"text": ..., "calls": [{"name": ..., "arguments": {...}}]}`, either key optional.
@@ -129,7 +129,7 @@ class ScriptedPolicy:
         return self._with_tokens(self.renderer, conversation, text, sampling, seed)
 
     def _with_tokens(
-        self, renderer: HermesRenderer, conversation: Conversation, text: str, sampling: Sampling, seed: int
+        self, renderer: Renderer, conversation: Conversation, text: str, sampling: Sampling, seed: int
     ) -> Completion:
         prompt = renderer.render_prompt(conversation)
         if len(prompt) >= self.info.context_length:
@@ -137,7 +137,7 @@ class ScriptedPolicy:
         written = renderer.render_written(text)
         room = min(sampling.max_tokens, self.info.context_length - len(prompt))
         ids, truncated = written[:room], len(written) > room
-        parsed = renderer.parse(ids, truncated=truncated)
+        parsed = renderer.parse(ids, truncated=truncated, tools=conversation.known_tools)
         noise = random.Random(f"log-probabilities of {seed}")
         finish: Literal["stop", "calls", "length"] = "calls" if parsed.calls or parsed.broken else "stop"
         return Completion(

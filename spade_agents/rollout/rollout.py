@@ -168,11 +168,12 @@ def _continued(
     tokens = None
     if completion.prompt_ids is not None and completion.token_ids is not None:
         tokens = completion.prompt_ids + completion.token_ids
-    said = Message(role="assistant", content=completion.text, calls=completion.calls)
+    said = Message(role="assistant", content=completion.text, calls=completion.calls, thinking=completion.thinking)
     heard = (
         Message.of(replace(seen, text=announce_tools(seen.text, seen.tools, style=style))) for seen in observations
     )
-    return conversation.then(said, tokens=tokens).then(*heard)
+    unlocked = tuple(tool for seen in observations for tool in seen.tools)
+    return replace(conversation.then(said, tokens=tokens).then(*heard), unlocked=conversation.unlocked + unlocked)
 
 
 def _error_kind(result: StepResult) -> list[str]:
