@@ -18,10 +18,10 @@ from spade_agents.telemetry import MetricsLog
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, CertificateError
 from spade_environments.loader import read_source
-from spade_environments.registry import catalogue
+from spade_environments.registry import catalogue, is_catalogue
 from spade_environments.spec import SpecError
 
-__all__ = ["OutcomeRow", "Pool", "pool_specs"]
+__all__ = ["OutcomeRow", "Pool", "pool_specs", "trainable_specs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +140,29 @@ def pool_specs(source: str) -> tuple[EnvironmentSpec, ...]:
     specs = tuple(pool.spec(identity) for identity in pool.ids())
     if not specs:
         raise UsageError(f"the pool {source} is empty; give one with environments, or 'catalogue'")
+    return specs
+
+
+def trainable_specs(source: str) -> tuple[EnvironmentSpec, ...]:
+    """As `pool_specs`, of a pool in which every environment is proven: the catalogue's own, or certified as it stands.
+
+    Raises:
+        UsageError: no such pool, or one with an environment that may be played and not trained on.
+    """
+    specs = pool_specs(source)
+    for spec in specs if source != "catalogue" else ():
+        certificate = Pool(Path(source)).certificate(spec.id)
+        if is_catalogue(spec):
+            continue
+        found = "has no certificate" if certificate is None else f"is {certificate.verdict.value}"
+        if certificate is not None and not certificate.holds_for(spec):
+            found = "has a certificate of other source"
+        elif certificate is not None and certificate.admitted:
+            continue
+        raise UsageError(
+            f"the environment {spec.name!r} in the pool {source} {found}: it can be played, and is never trained on; "
+            f"run spade env certify {Path(source) / spec.id}, or take it out of the pool"
+        )
     return specs
 
 

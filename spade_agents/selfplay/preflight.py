@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.rollout import Evaluator
-from spade_agents.selfplay.pool import pool_specs
+from spade_agents.selfplay.pool import trainable_specs
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import refuse_existing
 from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSettings, StaticPool, SupervisedReplay
@@ -170,7 +170,7 @@ def _designer(settings: RunSettings) -> None:
 
 def _fixed_pool(settings: RunSettings) -> tuple[EnvironmentSpec, ...]:
     pool = settings.selfplay.pool
-    return pool_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+    return trainable_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
 
 
 def _replay(settings: RunSettings, start: Path) -> Replay | None:

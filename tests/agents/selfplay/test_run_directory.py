@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from spade_agents.errors import ConfigurationError, UsageError
-from spade_agents.selfplay.pool import OutcomeRow, Pool, pool_specs
+from spade_agents.selfplay import preflight
+from spade_agents.selfplay.pool import OutcomeRow, Pool, pool_specs, trainable_specs
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.trajectory import Outcome, Trajectory
 from spade_environments import EnvironmentSpec, Skill
+from spade_environments.certificate import Certificate, CertificateSettings, Verdict
+from spade_environments.registry import catalogue
 from tests.agents.selfplay.scripted import settings
 
 
@@ -102,6 +105,45 @@ def test_a_pool_keeps_environments_in_order_and_is_cut_back_to_a_checkpoint(tmp_
     assert pool.ids() == (first.id,)
     assert [row.rollout for row in pool.outcomes(first.id)] == [0]
     assert not (tmp_path / second.id).exists()
+
+
+def certificate_of(environment, verdict=Verdict.CERTIFIED):
+    return Certificate(
+        spec_id=environment.id, name=environment.name, verdict=verdict, gates=(), settings=CertificateSettings()
+    )
+
+
+@pytest.mark.parametrize(
+    ("certificate", "told"),
+    [
+        (None, "has no certificate"),
+        (certificate_of(spec("it"), Verdict.UNPROVEN), "is unproven"),
+        (certificate_of(spec("it"), Verdict.UNDECIDED), "is undecided"),
+        (certificate_of(spec("it"), Verdict.REJECTED), "is rejected"),
+        (certificate_of(spec("other")), "of other source"),
+    ],
+)
+def test_a_pool_with_an_environment_that_is_not_proven_can_be_played_and_not_trained_on(tmp_path, certificate, told):
+    pool = Pool(tmp_path)
+    pool.add(spec("proven"), certificate_of(spec("proven")))
+    pool.add(catalogue()[0], None)
+    pool.index((spec("proven").id, catalogue()[0].id))
+    assert trainable_specs(str(tmp_path)) == (spec("proven"), pool.spec(catalogue()[0].id))
+    pool.add(spec("it"), certificate)
+    pool.index((spec("proven").id, catalogue()[0].id, spec("it").id))
+    assert len(pool_specs(str(tmp_path))) == 3
+    with pytest.raises(UsageError, match=rf"'it' in the pool .* {told}: it can be played, and is never trained on"):
+        trainable_specs(str(tmp_path))
+
+
+def test_a_run_on_a_pool_that_holds_an_unproven_environment_is_refused_before_it_starts(tmp_path):
+    pool = Pool(tmp_path / "pool")
+    pool.add(spec("it"), certificate_of(spec("it"), Verdict.UNPROVEN))
+    pool.index((spec("it").id,))
+    chosen = settings("selfplay.pool.type=static", f"selfplay.pool.source={tmp_path / 'pool'}")
+    with pytest.raises(UsageError, match="'it' in the pool .* is unproven"):
+        preflight.prepare(chosen)
+    assert trainable_specs("catalogue") == catalogue()
 
 
 def test_a_missing_pool_and_a_changed_source_are_errors(tmp_path):
