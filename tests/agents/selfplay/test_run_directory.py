@@ -141,7 +141,7 @@ def test_a_run_on_a_pool_that_holds_an_unproven_environment_is_refused_before_it
     pool.add(spec("it"), certificate_of(spec("it"), Verdict.UNPROVEN))
     pool.index((spec("it").id,))
     chosen = settings("selfplay.pool.type=static", f"selfplay.pool.source={tmp_path / 'pool'}")
-    with pytest.raises(UsageError, match="'it' in the pool .* is unproven"):
+    with pytest.raises(UsageError, match=r"'it' in the pool .* is unproven"):
         preflight.prepare(chosen)
     assert trainable_specs("catalogue") == catalogue()
 
