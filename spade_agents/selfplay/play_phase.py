@@ -47,7 +47,7 @@ async def play_set(resources: Resources, state: LoopState) -> Played:
         hinted_members = [member for member in members if member.spec.hint]
         requests += [_request(resources, state, member, hint=member.spec.hint) for member in hinted_members]
     play = resources.settings.selfplay.play
-    groups = await play_groups(requests, resources.sandbox, resources.policy, settings=play)
+    groups = await play_groups(requests, resources.plays or resources.sandbox, resources.policy, settings=play)
     unhinted, hinted = groups[: len(members)], groups[len(members) :]
     by_id = {group.environment_id: group for group in hinted}
     after = {m.spec.id: _after(m, group, by_id.get(m.spec.id)) for m, group in zip(members, unhinted, strict=True)}

@@ -15,6 +15,7 @@ from spade_agents.designer.memory import Memory
 from spade_agents.errors import InfrastructureError
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import Evaluator
+from spade_agents.rollout.groups import Sandbox as Plays
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.checkpoint import Checkpoint
 from spade_agents.selfplay.pool import Pool
@@ -64,6 +65,7 @@ class Resources:
         fixed_pool: environments of a static or frontier pool.
         evaluator: `None` where nothing is evaluated.
         replay: `None` where it is off.
+        plays: what training episodes are opened with; `sandbox` itself unless given.
     """
 
     settings: RunSettings
@@ -79,6 +81,7 @@ class Resources:
     fixed_pool: tuple[EnvironmentSpec, ...] = ()
     evaluator: Evaluator | None = None
     replay: Replay | None = None
+    plays: Plays | None = None
     _seconds: dict[str, float] = field(default_factory=dict)
 
     @property

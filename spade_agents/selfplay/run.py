@@ -11,6 +11,7 @@ from typing import Any
 
 from spade_agents.designer.memory import Memory
 from spade_agents.policy.protocol import Policy
+from spade_agents.rollout import open_transport
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.loop import StopRequest, run_loop
 from spade_agents.selfplay.preflight import Parts, make_evaluator, prepare, told_level
@@ -154,6 +155,7 @@ async def _opened(
 
     async with AsyncExitStack() as stack:
         sandbox = await stack.enter_async_context(open_sandbox(settings.sandbox))
+        plays = await stack.enter_async_context(open_transport(settings.rollout.transport, sandbox))
         evaluator = make_evaluator(settings, sandbox)
         policy = await stack.enter_async_context(open_policy(str(parts.start)))
         designer: Policy = policy
@@ -167,6 +169,7 @@ async def _opened(
             designer=designer,
             engine=engine,
             sandbox=sandbox,
+            plays=plays,
             memory=Memory(settings=settings.designer.memory),
             progress=progress,
             corpus=parts.corpus,

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from spade_agents.designer.design import DesignerSettings
 from spade_agents.designer.memory import MemorySettings
+from spade_agents.diversity import CollapseSettings
 from spade_agents.policy.protocol import Sampling
 from spade_agents.rewards import Blend, RatioWeight, RegimeThresholds, RewardConfig, RoleWeight, needs_hinted_plays
-from spade_agents.rollout import PlaySettings
+from spade_agents.rollout import PlaySettings, Transport
 from spade_agents.settings import Section
 from spade_agents.training.config import EngineConfig, TorchEngineConfig
 from spade_environments import Skill
@@ -30,6 +31,7 @@ __all__ = [
     "NoPool",
     "NoReplay",
     "NoveltyTable",
+    "RolloutTable",
     "RunSettings",
     "RunTable",
     "SelfDesigner",
@@ -163,6 +165,13 @@ class SelfplayTable(Section):
         return self
 
 
+class RolloutTable(Section):
+    """How training episodes reach their environments."""
+
+    transport: Transport = "direct"
+    """`direct`, or `mcp`: each episode is played over an MCP server's URL, to the same tokens."""
+
+
 class NoReplay(Section):
     """Nothing but samples of both roles is trained on."""
 
@@ -222,12 +231,14 @@ class RunSettings(Section):
     model: ModelTable = ModelTable()
     designer: DesignerTable = DesignerTable()
     selfplay: SelfplayTable = SelfplayTable()
+    rollout: RolloutTable = RolloutTable()
     reward: Annotated[RewardConfig, Field(discriminator="type")] = Blend()
     training: TrainingTable = TrainingTable()
     evaluation: EvaluationTable = EvaluationTable()
     sandbox: Annotated[SandboxSettings, Field(discriminator="type")] = LocalSandboxSettings()
     certificate: CertificateSettings = CertificateSettings()
     novelty: NoveltyTable = NoveltyTable()
+    collapse: CollapseSettings = CollapseSettings()
 
     @property
     def plays_of_a_rollout(self) -> int:

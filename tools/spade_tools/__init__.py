@@ -3,6 +3,7 @@
 from spade_tools.episode import ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
 from spade_tools.mcp_env import FinishedPlay, MadeCall, McpEnv, McpTask
+from spade_tools.remote import RemoteEpisode, RemoteEpisodes, open_remote_episodes
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
 from spade_tools.stdio import serve_stdio, stop_signal
@@ -39,10 +40,13 @@ __all__ = [
     "McpUrl",
     "Mode",
     "Phase",
+    "RemoteEpisode",
+    "RemoteEpisodes",
     "ServedEpisode",
     "ToolAnswer",
     "Toolset",
     "open_episode",
+    "open_remote_episodes",
     "open_toolset",
     "serve_http",
     "serve_stdio",

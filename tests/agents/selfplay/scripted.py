@@ -16,6 +16,7 @@ from spade_agents.designer.memory import Memory
 from spade_agents.messages import Message
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.rendering import HermesRenderer
+from spade_agents.rollout import open_transport
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.loop import StopRequest, run_loop
 from spade_agents.selfplay.pool import pool_specs
@@ -173,7 +174,10 @@ async def scripted_resources(path: Path, chosen: RunSettings, behaviour: Behavio
     """Resources of a run at `path`, new or existing, with scripted policies."""
     policy = (behaviour or Behaviour()).policy()
     is_there = os.path.exists(path)  # noqa: PTH110, ASYNC240
-    async with open_sandbox(chosen.sandbox) as sandbox:
+    async with (
+        open_sandbox(chosen.sandbox) as sandbox,
+        open_transport(chosen.rollout.transport, sandbox) as plays,
+    ):
         directory = RunDirectory(path) if is_there else RunDirectory.create(path, chosen, sandbox.level)
         yield Resources(
             settings=chosen,
@@ -182,6 +186,7 @@ async def scripted_resources(path: Path, chosen: RunSettings, behaviour: Behavio
             designer=policy,
             engine=CountingEngine(),
             sandbox=sandbox,
+            plays=plays,
             memory=Memory(settings=chosen.designer.memory),
             progress=SilentReporter(),
             corpus=None
