@@ -78,7 +78,7 @@ class ServedEpisode:
         self.own_max_turns = env.max_turns
         self.max_turns = env.max_turns if self.limits.turns is None else self.limits.turns
         self._env = env
-        self._seed: int | None = seed
+        self._first_seed = self._seed = seed
         self._lock = asyncio.Lock()
         self._begin(None)
         self._closed = False
@@ -94,12 +94,18 @@ class ServedEpisode:
         return self._lock.locked()
 
     async def start(self) -> None:
-        """Begin an agent's episode unless it has begun; a fault on the way ends it."""
-        if self.phase is not Phase.NEEDS_RESET or self.mode is Mode.PLAY:
+        """First contact: begins an agent's episode; a player's is only looked into, for the tools that it starts with.
+
+        A fault on the way ends it.
+        """
+        if self.phase is not Phase.NEEDS_RESET or self.tools:
             return
         async with self._lock:
-            if self.phase is Phase.NEEDS_RESET:
-                await self._reset(self._seed or 0)
+            if self.phase is not Phase.NEEDS_RESET or self.tools:
+                return
+            await self._reset(self._first_seed)
+            if self.mode is Mode.PLAY and self.phase is Phase.RUNNING:
+                self.phase, self.task = Phase.NEEDS_RESET, ""
 
     async def reset(self, seed: int) -> Answer:
         """Begin the instance of `seed`: play mode only."""
