@@ -6,14 +6,32 @@ import ctypes
 import errno
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Filter", "available", "build", "install"]
+__all__ = [
+    "ALLOW",
+    "DANGEROUS",
+    "Filter",
+    "Table",
+    "Verdict",
+    "available",
+    "build",
+    "column",
+    "compiled",
+    "install",
+    "refused",
+    "when_equal",
+    "when_flagged",
+]
 
-_Table = dict[str, tuple[int | None, int | None]]
+_Line = tuple[int, int, int, int]
+Verdict = tuple[_Line, ...]
+"""What to do with a call: lines that end in a return."""
+Table = dict[str, tuple[int | None, int | None]]
 # Name to number on x86_64 and on aarch64; None where the machine has no such call. Often used calls come first.
 
-_ALLOWED: _Table = {
+_ALLOWED: Table = {
     "read": (0, 63), "write": (1, 64), "poll": (7, None), "ppoll": (271, 73), "futex": (202, 98), "brk": (12, 214),
     "munmap": (11, 215), "mremap": (25, 216), "madvise": (28, 233), "close": (3, 57), "fstat": (5, 80),
     "lseek": (8, 62), "select": (23, None), "pselect6": (270, 72), "rt_sigaction": (13, 134),
@@ -25,10 +43,10 @@ _ALLOWED: _Table = {
     "getegid": (108, 177), "sched_getaffinity": (204, 123), "rseq": (334, 293), "membarrier": (324, 283),
     "set_robust_list": (273, 99), "restart_syscall": (219, 128), "exit": (60, 93), "exit_group": (231, 94),
 }  # fmt: skip
-_SPECIAL: _Table = {
+_SPECIAL: Table = {
     "mmap": (9, 222), "mprotect": (10, 226), "fcntl": (72, 25), "prlimit64": (302, 261),
 }  # fmt: skip
-_REFUSED: dict[int, _Table] = {
+_REFUSED: dict[int, Table] = {
     errno.EACCES: {
         "open": (2, None), "openat": (257, 56), "openat2": (437, 437), "stat": (4, None), "lstat": (6, None),
         "newfstatat": (262, 79), "statx": (332, 291), "access": (21, None), "faccessat": (269, 48),
@@ -45,7 +63,7 @@ _REFUSED: dict[int, _Table] = {
         "ioctl": (16, 29),
     },
 }  # fmt: skip
-_DANGEROUS: _Table = {
+DANGEROUS: Table = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "process_madvise": (440, 440), "process_mrelease": (448, 448), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
     "pidfd_send_signal": (424, 424), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
@@ -63,9 +81,12 @@ _X32_BIT = 0x40000000
 _PROT_EXEC = 4
 _F_GETFD, _F_GETFL = 1, 3
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
-_KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
+_KILL, _PASS, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _NUMBER, _ARCH = 0, 4
+ALLOW: Verdict = ((_RETURN, 0, 0, _PASS),)
+"""Let the call pass."""
+_DENIED: Verdict = ((_RETURN, 0, 0, _ERRNO | errno.EPERM),)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -93,14 +114,31 @@ def available() -> bool:
     return refused and ctypes.get_errno() == errno.EFAULT
 
 
-def build() -> Filter:
-    """The filter for this machine.
+def column() -> int:
+    """Which number of a table is this machine's.
 
     Raises:
         KeyError: an architecture without a table.
     """
-    column, architecture = _ARCHITECTURES[platform.machine()]
-    body = _program(column, architecture)
+    return _ARCHITECTURES[platform.machine()][0]
+
+
+def build() -> Filter:
+    """The filter of an episode's child on this machine.
+
+    Raises:
+        KeyError: an architecture without a table.
+    """
+    return compiled(_verdicts(column()), otherwise=_DENIED)
+
+
+def compiled(verdicts: dict[int, Verdict], *, otherwise: Verdict) -> Filter:
+    """A filter that answers a call by its number, and any that has none in `verdicts` by `otherwise`.
+
+    Raises:
+        KeyError: an architecture without a table.
+    """
+    body = _program(verdicts, otherwise, _ARCHITECTURES[platform.machine()][1])
     instructions = (_Instruction * len(body))(*(_Instruction(*line) for line in body))
     return Filter(_Program(len(body), instructions), instructions)
 
@@ -116,11 +154,8 @@ def install(filters: Filter) -> None:
         raise OSError(number, f"seccomp refused: {os.strerror(number)}")
 
 
-_Line = tuple[int, int, int, int]
-
-
-def _program(column: int, architecture: int) -> list[_Line]:
-    """Architecture, x32, then a search tree over the numbers; what no table names is refused with EPERM.
+def _program(verdicts: dict[int, Verdict], otherwise: Verdict, architecture: int) -> list[_Line]:
+    """Architecture, x32, then a search tree over the numbers.
 
     A tree, because the kernel runs the program once for every call there is while it installs it.
     """
@@ -132,17 +167,13 @@ def _program(column: int, architecture: int) -> list[_Line]:
     ]
     if architecture == _ARCHITECTURES["x86_64"][1]:
         lines += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
-    return lines + _tree(_ranges(_verdicts(column)))
+    return lines + _tree(_ranges(verdicts, otherwise))
 
 
-_Verdict = tuple[_Line, ...]
-_DENIED: _Verdict = ((_RETURN, 0, 0, _ERRNO | errno.EPERM),)
-
-
-def _verdicts(column: int) -> dict[int, _Verdict]:
+def _verdicts(column: int) -> dict[int, Verdict]:
     """What to do with each number that a table names: the lines that end in a return."""
-    found: dict[int, _Verdict] = {}
-    groups = [(_ALLOWED, _ALLOW), (_DANGEROUS, _KILL)]
+    found: dict[int, Verdict] = {}
+    groups = [(_ALLOWED, _PASS), (DANGEROUS, _KILL)]
     groups += [(table, _ERRNO | number) for number, table in _REFUSED.items()]
     for table, action in groups:
         found |= {number: ((_RETURN, 0, 0, action),) for pair in table.values() if (number := pair[column]) is not None}
@@ -153,17 +184,17 @@ def _verdicts(column: int) -> dict[int, _Verdict]:
     return found
 
 
-def _ranges(verdicts: dict[int, _Verdict]) -> list[tuple[int, _Verdict]]:
+def _ranges(verdicts: dict[int, Verdict], otherwise: Verdict) -> list[tuple[int, Verdict]]:
     """Where each run of numbers with one verdict starts, from 0 up."""
-    starts: list[tuple[int, _Verdict]] = [(0, _DENIED)]
+    starts: list[tuple[int, Verdict]] = [(0, otherwise)]
     for number in sorted({*verdicts, *(number + 1 for number in verdicts)}):
-        verdict = verdicts.get(number, _DENIED)
+        verdict = verdicts.get(number, otherwise)
         if verdict != starts[-1][1]:
             starts.append((number, verdict))
     return starts
 
 
-def _tree(ranges: list[tuple[int, _Verdict]]) -> list[_Line]:
+def _tree(ranges: list[tuple[int, Verdict]]) -> list[_Line]:
     """The number is known to lie in `ranges`: halve them until one is left."""
     if len(ranges) == 1:
         return list(ranges[0][1])
@@ -173,16 +204,32 @@ def _tree(ranges: list[tuple[int, _Verdict]]) -> list[_Line]:
     return [(_AT_LEAST, 0, 1, ranges[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
 
 
+def refused(number: int) -> Verdict:
+    """Answer with an error number."""
+    return ((_RETURN, 0, 0, _ERRNO | number),)
+
+
+def when_equal(place: int, values: Sequence[int], hit: Verdict, miss: Verdict) -> Verdict:
+    """`hit` where the low word of an argument is one of `values`, else `miss`."""
+    tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return (_argument(place), *tests, (_JUMP, 0, 0, len(hit)), *hit, *miss)
+
+
+def when_flagged(place: int, flags: int, hit: Verdict, miss: Verdict) -> Verdict:
+    """`hit` where the low word of an argument has one of `flags`, else `miss`."""
+    return (_argument(place), (_ANY_BIT, 0, len(hit), flags), *hit, *miss)
+
+
 def _argument(place: int) -> _Line:
     """Load the low word of an argument."""
     return (_LOAD, 0, 0, 16 + 8 * place)
 
 
-_NO_EXECUTION: _Verdict = (_argument(2), (_ANY_BIT, 0, 1, _PROT_EXEC), *_DENIED, (_RETURN, 0, 0, _ALLOW))
-_BY_ARGUMENT: dict[str, _Verdict] = {
+_NO_EXECUTION = when_flagged(2, _PROT_EXEC, _DENIED, ALLOW)
+_BY_ARGUMENT: dict[str, Verdict] = {
     "mmap": _NO_EXECUTION,
     "mprotect": _NO_EXECUTION,
-    "fcntl": (_argument(1), (_EQUAL, 1, 0, _F_GETFD), (_EQUAL, 0, 1, _F_GETFL), (_RETURN, 0, 0, _ALLOW), *_DENIED),
-    "prlimit64": (_argument(0), (_EQUAL, 0, 1, 0), *_DENIED, (_RETURN, 0, 0, _KILL)),
+    "fcntl": when_equal(1, (_F_GETFD, _F_GETFL), ALLOW, _DENIED),
+    "prlimit64": when_equal(0, (0,), _DENIED, ((_RETURN, 0, 0, _KILL),)),
 }
 # No executable memory, no flag set, no other process's limits.

@@ -54,7 +54,7 @@ def test_every_named_call_gets_its_tables_verdict_and_all_else_is_refused(machin
     column, verdict = machine
     expected = dict.fromkeys(range(600), refused(errno.EPERM))
     expected |= dict.fromkeys(numbers(seccomp._ALLOWED, column), ALLOW)
-    expected |= dict.fromkeys(numbers(seccomp._DANGEROUS, column), KILL)
+    expected |= dict.fromkeys(numbers(seccomp.DANGEROUS, column), KILL)
     for number, table in seccomp._REFUSED.items():
         expected |= dict.fromkeys(numbers(table, column), refused(number))
     for number in numbers(seccomp._SPECIAL, column):
@@ -94,7 +94,7 @@ def test_the_second_numbering_of_x86_64_is_killed(monkeypatch):
 
 
 def test_no_name_stands_in_two_tables():
-    tables = [seccomp._ALLOWED, seccomp._SPECIAL, seccomp._DANGEROUS, *seccomp._REFUSED.values()]
+    tables = [seccomp._ALLOWED, seccomp._SPECIAL, seccomp.DANGEROUS, *seccomp._REFUSED.values()]
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
     for column in (0, 1):
