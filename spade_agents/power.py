@@ -39,6 +39,7 @@ def share_upper_bound(successes: int, trials: int, *, level: float = 0.95) -> fl
     return high
 
 
+@lru_cache(maxsize=4096)
 def drop_power(
     pairs: int, discordance: float, *, drop: float = 0.05, max_drop: float = 0.0, alpha: float = 0.05
 ) -> float:
@@ -64,6 +65,7 @@ def drop_power(
     )
 
 
+@lru_cache(maxsize=1024)
 def pairs_needed(
     discordance: float, *, drop: float = 0.05, max_drop: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> int | None:

@@ -42,6 +42,7 @@ class RunRequest:
     data: Path | None = None
     protocol: str | None = None
     seed: int = 0
+    draw: int = 0
     seconds: float = 600.0
     resume: bool = False
     allow_missing: bool = False
@@ -74,7 +75,7 @@ async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
             _plan(suite, lacks, place, request, policy, user)
             for suite, lacks, place in zip(suites, missing, places, strict=True)
         ]
-        runtime = Runtime(policy=policy, user=user, seed=request.seed, seconds=request.seconds)
+        runtime = Runtime(policy=policy, user=user, seed=request.seed, draw=request.draw, seconds=request.seconds)
         await stack.enter_async_context(aclosing(runtime))
         progress = stack.enter_context(open_progress())
         return tuple([await _run(plan, runtime, request, progress) for plan in planned])
@@ -132,6 +133,7 @@ def _plan(
         model=_facts(request.model, policy),
         user_model=_facts(request.user_model, user) if request.user_model and user else None,
         seed=request.seed,
+        draw=request.draw,
         options=request.options,
         missing=missing,
     )
@@ -158,7 +160,7 @@ def _continued(log: EvalLog, header: LogHeader) -> LogHeader:
         UsageError: something differs.
     """
     old = log.header()
-    for name in ("suite", "grading", "protocol", "seed", "limit", "weights"):
+    for name in ("suite", "grading", "protocol", "seed", "draw", "limit", "weights"):
         if getattr(old, name) != getattr(header, name):
             _differs(log, name, getattr(old, name), getattr(header, name))
     if old.model != header.model or old.user_model != header.user_model:

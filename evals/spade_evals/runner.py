@@ -61,6 +61,7 @@ def make_header(
     user_model: ModelFacts | None,
     seed: int,
     options: RunOptions,
+    draw: int = 0,
     missing: Sequence[Missing] = (),
 ) -> LogHeader:
     """What `eval.json` says of a run that is about to begin."""
@@ -75,6 +76,7 @@ def make_header(
         columns={name: suite.columns[name] for name in ran},
         asked={name: sum(task.column == name for task in tasks) for name in ran},
         seed=seed,
+        draw=draw,
         limit=options.limit,
         data=dict(data.checksums),
         not_run=left_out,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 from spade_agents.errors import ContextExhaustedError, InfrastructureError
@@ -53,16 +52,16 @@ class Runtime:
 
     Attributes:
         seed: of instances and sampling.
+        draw: tells repetitions of a whole run apart: same instances, other samples.
         seconds: wall-clock limit of one attempt.
         user: simulates the user where a suite has one.
-        folder: scratch space.
     """
 
     policy: Policy
     user: Policy | None = None
     seed: int = 0
+    draw: int = 0
     seconds: float = 600.0
-    folder: Path | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _sandbox: Sandbox | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -149,7 +148,7 @@ async def complete_task(suite: Suite, task: Task, epoch: int, runtime: Runtime) 
         completion = await runtime.policy.complete(
             Conversation(messages=task.messages, tools=task.tools),
             settings.sampling,
-            seed=derive_seed(runtime.seed, "eval", task.id, epoch),
+            seed=derive_seed(runtime.seed, "eval", task.id, epoch, runtime.draw),
             deadline=started + runtime.seconds,
         )
     except ContextExhaustedError:

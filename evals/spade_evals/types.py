@@ -135,7 +135,7 @@ class LogHeader:
         protocol: named variant, such as `paper`.
         columns: settings of each column.
         asked: tasks of each column; samples asked are tasks times n.
-        seed: of instances and sampling.
+        seed: of instances and sampling; `draw` tells repetitions of a run apart.
         data: sha256 of each file or generated set of tasks, by name.
         not_run: columns that were asked for and could not run, with the reason.
         trained_on: columns whose tasks were among what the model was trained on, with how many; no mean is shown.
@@ -152,6 +152,7 @@ class LogHeader:
     columns: Mapping[str, ColumnSettings]
     asked: Mapping[str, int]
     seed: int = 0
+    draw: int = 0
     limit: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import typer
 from spade_agents.cli.failures import described
 from spade_agents.cli.runs import STOPPED
 from spade_agents.terminal import visible
-from spade_evals.cli import logs, run
+from spade_evals.cli import compare, logs, run
 
 __all__ = ["app", "main"]
 
@@ -29,6 +29,10 @@ app.command("run", epilog="Example: spade-eval run --model nano --suite environm
 app.command("list", epilog="Example: spade-eval list")(logs.list_suites)
 app.command("show", epilog="Example: spade-eval show logs/nano")(logs.show)
 app.command("rescore", epilog="Example: spade-eval rescore logs/nano")(logs.rescore)
+app.command("compare", epilog="Example: spade-eval compare logs/base logs/new --max-drop 0.02")(compare.compare)
+app.command("noise", epilog="Example: spade-eval noise --model nano --suite environments:catalogue --out logs/noise")(
+    compare.noise
+)
 
 
 @app.callback()

@@ -78,6 +78,7 @@ class EnvironmentsSuite:
             await runtime.sandbox(),
             runtime.policy,
             seeds=[derive_seed(runtime.seed, "held-out", task.id, epoch)],
+            draw=runtime.draw,
             settings=PlaySettings(sampling=settings.sampling, seconds=runtime.seconds, retries=0),
         )
         return _sample(task, epoch, group.trajectories[0])
