@@ -19,7 +19,7 @@ def drop_p_value(lost: int, gained: int) -> float:
     changed = lost + gained
     if changed > _EXACT_CHANGED:
         return _upper_tail(lost, changed, 0.5)
-    return sum(comb(changed, count) for count in range(lost, changed + 1)) / 2**changed
+    return float(sum(comb(changed, count) for count in range(lost, changed + 1)) / 2**changed)
 
 
 def share_upper_bound(successes: int, trials: int, *, level: float = 0.95) -> float:
