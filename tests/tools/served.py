@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 
 from mcp import Client
@@ -97,12 +98,20 @@ async def in_memory(spec=VAULT, era="auto", **request):
 @asynccontextmanager
 async def over_http(*specs, sandbox=None, token="the token", **settings):
     """A server of `specs` on a free port."""
-    async with sandbox or inline(*specs) as opened:
-        async with serve_http(specs or [VAULT], opened, settings=HttpSettings(**settings), token=token) as server:
-            yield server
+    async with (
+        sandbox or inline(*specs) as opened,
+        serve_http(specs or [VAULT], opened, settings=HttpSettings(**settings), token=token) as server,
+    ):
+        yield server
 
 
 def said(result):
     """Observation, whether the episode is over, and whether it is an error."""
     found = result.structured_content
     return found["observation"], found["over"], result.is_error
+
+
+async def acting(episode):
+    """Return once an action is under way."""
+    while not episode.is_acting:  # noqa: ASYNC110 (the episode has no event for it, and no need of one)
+        await asyncio.sleep(0)

@@ -41,7 +41,7 @@ async def test_an_agent_plays_to_the_end_and_a_tool_appears_when_its_goal_unlock
 
 
 async def test_an_agent_is_offered_neither_reset_nor_hint_and_cannot_call_them():
-    async with in_memory() as (episode, client):
+    async with in_memory() as (_, client):
         for tool in ("reset", "hint"):
             text, over, is_error = said(await client.call_tool(tool, {}))
             assert (over, is_error) == (False, True)
@@ -100,12 +100,14 @@ async def test_an_older_client_is_notified_of_new_tools_in_memory():
     async def listen(message):
         heard.append(message)
 
-    async with in_memory(era="legacy") as (episode, _):
-        async with Client(EpisodeServer(episode).server, mode="legacy", message_handler=listen) as client:
-            assert client.server_capabilities.tools.list_changed
-            await client.call_tool("pull", {"times": PULLS})
-            await client.call_tool("finish_turn", {"message": ""})
-            assert [type(message) for message in heard] == [ToolListChangedNotification]
+    async with (
+        in_memory(era="legacy") as (episode, _),
+        Client(EpisodeServer(episode).server, mode="legacy", message_handler=listen) as client,
+    ):
+        assert client.server_capabilities.tools.list_changed
+        await client.call_tool("pull", {"times": PULLS})
+        await client.call_tool("finish_turn", {"message": ""})
+        assert [type(message) for message in heard] == [ToolListChangedNotification]
 
 
 async def test_an_older_client_is_notified_of_new_tools_over_http():
@@ -143,8 +145,8 @@ async def test_results_fit_the_declared_output_schema_in_every_state(era):
     async with in_memory(era=era, mode=Mode.PLAY, hint=True) as (_, client):
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         for name, arguments in (
-            ("pull", {"times": PULLS}), ("reset", {"seed": 3}), ("pull", {"times": "x"}), ("pull", {"times": PULLS}), ("hint", {}),
-            ("finish_turn", {"message": ""}), ("finish_turn", {"message": ""}), ("get_task", {}),
+            ("pull", {"times": PULLS}), ("reset", {"seed": 3}), ("pull", {"times": "x"}), ("pull", {"times": PULLS}),
+            ("hint", {}), ("finish_turn", {"message": ""}), ("finish_turn", {"message": ""}), ("get_task", {}),
         ):  # fmt: skip
             result = await client.call_tool(name, arguments)
             Draft202012Validator(schemas[name]).validate(result.structured_content)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any
-
-from anyio import CancelScope
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from spade_environments import (
     Env,
@@ -33,6 +32,8 @@ from spade_tools.types import (
 )
 
 __all__ = ["ServedEpisode", "open_episode"]
+
+T = TypeVar("T")
 
 _ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
 _NOT_RESET = "Error: the episode has not begun; call reset first."
@@ -80,6 +81,7 @@ class ServedEpisode:
         self._env = env
         self._first_seed = self._seed = seed
         self._lock = asyncio.Lock()
+        self._work: asyncio.Task[Any] | None = None
         self._begin(None)
         self._closed = False
 
@@ -100,26 +102,15 @@ class ServedEpisode:
         """
         if self.phase is not Phase.NEEDS_RESET or self.tools:
             return
-        async with self._lock:
-            if self.phase is not Phase.NEEDS_RESET or self.tools:
-                return
-            await self._reset(self._first_seed)
-            if self.mode is Mode.PLAY and self.phase is Phase.RUNNING:
-                self.phase, self.task = Phase.NEEDS_RESET, ""
+        await self._carried(self._look())
 
     async def reset(self, seed: int) -> Answer:
         """Begin the instance of `seed`: play mode only."""
-        async with self._lock:
-            return await self._reset(seed)
+        return await self._carried(self._reset(seed))
 
     async def act(self, action: ToolCall | Reply) -> Answer:
         """Take one action, which counts as one turn, or say why it cannot be taken."""
-        async with self._lock:
-            if self.phase is not Phase.RUNNING:
-                return self._refused()
-            with CancelScope(shield=True):
-                answer = await self._step(action)
-            return answer
+        return await self._carried(self._step(action))
 
     def current_task(self) -> Answer:
         """The current instruction."""
@@ -156,19 +147,44 @@ class ServedEpisode:
         self._reward: float | None = None
         self._fault: str | None = None
 
+    async def _carried(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work` when its turn has come, to its end even if the caller is cancelled meanwhile."""
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            work.close()
+            raise
+        self._work = asyncio.create_task(self._released(work))
+        result: T = await asyncio.shield(self._work)
+        return result
+
+    async def _released(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await work
+        finally:
+            self._lock.release()
+
+    async def _look(self) -> None:
+        if self.phase is not Phase.NEEDS_RESET or self.tools:
+            return
+        found = await self._reset(self._first_seed)
+        if self.mode is Mode.PLAY and not found.is_error:
+            self.phase, self.task = Phase.NEEDS_RESET, ""
+
     async def _reset(self, seed: int) -> Answer:
         if self._closed:
             return self._refused()
-        with CancelScope(shield=True):
-            try:
-                first = await self._env.reset(seed)
-            except SandboxFault as fault:
-                return self._failed(fault)
+        try:
+            first = await self._env.reset(seed)
+        except SandboxFault as fault:
+            return self._failed(fault)
         self._begin(first.text)
         self._seed, self.task, self.tools, self.phase = seed, first.text, self._env.tools, Phase.RUNNING
         return Answer(text=first.text)
 
     async def _step(self, action: ToolCall | Reply) -> Answer:
+        if self.phase is not Phase.RUNNING:
+            return self._refused()
         try:
             result = await self._env.step(action)
         except SandboxFault as fault:
@@ -180,9 +196,10 @@ class ServedEpisode:
             self.task = observation.text
         if observation.tools:
             self.tools += observation.tools
-        if self.phase is Phase.OVER and self.mode is Mode.AGENT:
+        answer = self._answer(observation, result)
+        if answer.over and self.mode is Mode.AGENT:
             await self._env.aclose()
-        return self._answer(observation, result)
+        return answer
 
     def _settle(self, result: StepResult) -> None:
         """Whether that was the end, and how."""

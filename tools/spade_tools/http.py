@@ -22,10 +22,10 @@ from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
-from spade_tools.sockets import Connection, close_silent
 from spade_tools.control import ControlPlane, error_response, json_response
 from spade_tools.rates import FailureLog
 from spade_tools.settings import HttpSettings
+from spade_tools.sockets import Connection, close_silent
 from spade_tools.table import EpisodeTable
 from spade_tools.types import EpisodeCreated, EpisodeReport, EpisodeRequest
 
