@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from spade_agents.errors import CheckpointError
 
-__all__ = ["Attend", "Llama", "LlamaShape", "read_state"]
+__all__ = ["Attend", "Llama", "LlamaShape", "is_plain_llama", "read_state"]
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q (N, H, D), k (N, K, D), v (N, K, D)) to (N, H, D); keeps k and v, and knows which token is in which row."""
@@ -65,6 +65,15 @@ class LlamaShape:
             context_length=int(config["max_position_embeddings"]),
             tied=bool(config.get("tie_word_embeddings", False)),
         )
+
+
+def is_plain_llama(config: Mapping[str, Any]) -> bool:
+    """Whether `LlamaShape` reads this `config.json`; any other model is left to transformers."""
+    try:
+        LlamaShape.from_config(config)
+    except (CheckpointError, KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,26 +13,34 @@ from spade_agents.errors import CheckpointError, UsageError
 from spade_agents.policy.scripted import ScriptedPolicy
 
 if TYPE_CHECKING:
+    from spade_agents.policy.endpoint import EndpointPolicy
+    from spade_agents.policy.hf_policy import HfPolicy
     from spade_agents.policy.torch_policy import TorchPolicy
 
-__all__ = ["NANO_FOLDER", "Backend", "model_folder", "open_policy"]
+__all__ = ["NANO_FOLDER", "Backend", "model_folder", "models_folder", "open_policy"]
 
 Backend = Literal["auto", "torch", "vllm"]
 
 NANO_FOLDER = Path(__file__).parents[1] / "nano" / "model"
 """Where the shipped model lies in the package."""
 
-_TARGETS = "PATH (a Hugging Face folder, a step-N or a run), nano, or scripted:gold|silent|random|FILE.jsonl"
+_TARGETS = (
+    "PATH (a Hugging Face folder, a step-N or a run), nano, smollm2, URL#MODEL, or "
+    "scripted:gold|silent|random|FILE.jsonl"
+)
 
 
 @asynccontextmanager
-async def open_policy(target: str, *, backend: Backend = "auto") -> AsyncIterator[ScriptedPolicy | TorchPolicy]:
+async def open_policy(
+    target: str, *, backend: Backend = "auto"
+) -> AsyncIterator[ScriptedPolicy | TorchPolicy | HfPolicy | EndpointPolicy]:
     """Open the policy that `target` names, and close it at the end.
 
     Args:
-        target: a Hugging Face folder, a checkpoint `step-N`, a run (its newest finished checkpoint), `nano`, or
-            `scripted:gold|silent|random|FILE.jsonl`.
-        backend: `auto` takes the in-process torch policy for every model.
+        target: a Hugging Face folder, a checkpoint `step-N`, a run (its newest finished checkpoint), `nano`, `smollm2`,
+            `scripted:gold|silent|random|FILE.jsonl`, or `URL#MODEL`, an OpenAI-compatible endpoint up to and including
+            its version, whose key is OPENAI_API_KEY.
+        backend: `auto` takes a policy in this process for every model: the fast one for a Llama, else transformers.
 
     Raises:
         UsageError: an unknown target or one that needs a backend that is not there yet.
@@ -41,12 +50,16 @@ async def open_policy(target: str, *, backend: Backend = "auto") -> AsyncIterato
     if kind == "scripted" and separator:
         yield _scripted(rest)
         return
+    if "://" in target:
+        endpoint = _endpoint(target)
+        try:
+            yield endpoint
+        finally:
+            await endpoint.aclose()
+        return
     if backend == "vllm":
         raise UsageError("the vllm backend is not part of this version; use backend auto or torch")
-    folder = model_folder(target)
-    from spade_agents.policy.torch_policy import TorchPolicy
-
-    policy = TorchPolicy.from_folder(folder)
+    policy = _in_process(model_folder(target))
     try:
         yield policy
     finally:
@@ -61,9 +74,12 @@ def model_folder(target: str) -> Path:
         CheckpointError: a run or checkpoint without a finished model.
     """
     if "://" in target:
-        raise UsageError(f"{target}: policies behind a URL are not part of this version; wanted {_TARGETS}")
+        raise UsageError(
+            f"{target} is an endpoint: it gives no token ids and takes no weights, so it cannot be trained or started "
+            "from; give a model folder, and use the endpoint to design, to play or to be evaluated"
+        )
     if target == "smollm2":
-        raise UsageError(f"the model smollm2 is not part of this version; wanted {_TARGETS}")
+        return _fetched(target)
     if target.startswith("scripted:"):
         raise UsageError(f"{target} is a script and has no weights; wanted a model: PATH or nano")
     if target == "nano":
@@ -93,6 +109,41 @@ def _scripted(name: str) -> ScriptedPolicy:
     if not name.endswith(".jsonl"):
         raise UsageError(f"there is no script {name!r}; wanted scripted:gold, silent, random or a FILE.jsonl")
     return ScriptedPolicy.from_file(Path(name))
+
+
+def _in_process(folder: Path) -> TorchPolicy | HfPolicy:
+    """The fast policy for a model that it reads, else the one that runs transformers."""
+    from spade_agents.policy.llama import is_plain_llama
+    from spade_agents.policy.model_files import read_json
+
+    if is_plain_llama(read_json(folder / "config.json")):
+        from spade_agents.policy.torch_policy import TorchPolicy
+
+        return TorchPolicy.from_folder(folder)
+    from spade_agents.policy.hf_policy import HfPolicy
+
+    return HfPolicy.from_folder(folder)
+
+
+def _endpoint(target: str) -> EndpointPolicy:
+    url, _, model = target.partition("#")
+    if not url.startswith(("http://", "https://")) or not model:
+        raise UsageError(f"found {target!r}; wanted URL#MODEL, such as http://localhost:8000/v1#my-model")
+    from spade_agents.policy.endpoint import EndpointPolicy
+
+    return EndpointPolicy(url.rstrip("/"), model, os.environ.get("OPENAI_API_KEY", ""))
+
+
+def models_folder() -> Path:
+    """Where fetched models lie: in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spade-agents" / "models"
+
+
+def _fetched(name: str) -> Path:
+    folder = models_folder() / name
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"the model {name} is not at {folder}; fetch it with: spade model fetch {name}")
+    return folder
 
 
 def _nano() -> Path:

@@ -1,4 +1,4 @@
-"""SamplerEngine: the batched sampler behind one worker thread; concurrent requests are sampled together."""
+"""SamplerEngine: a sampler behind one worker thread; concurrent requests are sampled together."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
 from spade_agents.errors import InfrastructureError, PolicyError
-from spade_agents.policy.llama import Llama
 from spade_agents.policy.protocol import Sampling
-from spade_agents.policy.sampler import Sampled, Sampler, SampleRequest, SamplerLimits
+from spade_agents.policy.sampler import Sampled, SampleRequest
 from spade_agents.policy.token_policy import Generated
 
-__all__ = ["SamplerEngine"]
+__all__ = ["SamplerEngine", "StepSampler"]
 
 _GATHER_SECONDS = 0.001
 """How long an idle worker waits for requests that come together, so that equal prompts are prefilled once."""
@@ -32,16 +32,35 @@ class _Ticket:
     future: Future[Sampled]
 
 
+class StepSampler(Protocol):
+    """Samples one token for every live row at each step; not thread-safe."""
+
+    def submit(self, request: SampleRequest) -> int:
+        """Queue a request and return its key."""
+        ...
+
+    def step(self) -> list[tuple[int, Sampled]]:
+        """Sample; the requests that are done, by their keys."""
+        ...
+
+    def cancel(self, key: int) -> None:
+        """Forget a request."""
+        ...
+
+    def clear(self) -> None:
+        """Forget every request."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the weights, and forget what was computed with the old ones."""
+        ...
+
+
 class SamplerEngine:
-    """A `TokenEngine` over a Llama model in this process.
+    """A `TokenEngine` over a sampler in this process, which only its worker thread touches."""
 
-    Args:
-        model: sampling weights.
-        limits: rows and memory of the sampler.
-    """
-
-    def __init__(self, model: Llama, limits: SamplerLimits | None = None) -> None:
-        self.sampler = Sampler(model, limits)
+    def __init__(self, sampler: StepSampler) -> None:
+        self.sampler = sampler
         self._inbox: list[_Ticket] = []
         self._lock = threading.Lock()
         self._is_working = False

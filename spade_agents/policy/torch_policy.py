@@ -13,7 +13,7 @@ from torch import Tensor
 from spade_agents.errors import PolicyError
 from spade_agents.policy.llama import Llama, LlamaShape, read_state
 from spade_agents.policy.model_files import read_json, renderer_of
-from spade_agents.policy.sampler import SamplerLimits
+from spade_agents.policy.sampler import Sampler, SamplerLimits
 from spade_agents.policy.sampler_engine import SamplerEngine
 from spade_agents.policy.scoring import score_tokens
 from spade_agents.policy.token_policy import TokenPolicy
@@ -48,7 +48,8 @@ class TorchPolicy(TokenPolicy):
         if one_call and renderer.call_end_id is None:
             raise PolicyError("the tokenizer spells </tool_call>, so a message cannot end with it; use one_call=False")
         ends = (renderer.end_id, renderer.call_end_id if one_call else None)
-        self.engine = SamplerEngine(model, limits)
+        self.sampler = Sampler(model, limits)
+        self.engine = SamplerEngine(self.sampler)
         super().__init__(
             self.engine,
             renderer,
@@ -111,7 +112,7 @@ class TorchPolicy(TokenPolicy):
 
         Compare with the trainer's own numbers to prove that weights arrived.
         """
-        return score_tokens(self.engine.sampler.model, token_ids, temperature=temperature)
+        return score_tokens(self.sampler.model, token_ids, temperature=temperature)
 
     def close(self) -> None:
         """End the worker thread; requests in flight are finished first."""

@@ -17,13 +17,15 @@ from spade_agents.trajectory import Completion, Outcome, Trajectory, Turn
 from spade_environments import Env, EnvironmentFault, HostFault, Observation, Reply, StepResult
 from spade_environments.validation import CallErrorKind
 
-__all__ = ["TEARDOWN_SECONDS", "play", "prompt_style"]
+__all__ = ["EPISODE_OVER", "TEARDOWN_SECONDS", "play", "prompt_style"]
 
 TEARDOWN_SECONDS = 5.0
 """What closing an environment gets at least, even after the deadline: its process must not be left behind."""
 
 _CUT = "Error: the message was cut off by its length limit. Write a shorter one."
-_OVER = "Error: the episode is over."
+EPISODE_OVER = "Error: the episode is over."
+"""What a call is answered that stands after the one that ended the episode."""
+
 _ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
 
 
@@ -140,7 +142,7 @@ class _Episode:
         self.turns.append(Turn(completion=completion))
         for call in completion.calls:
             if self._is_over():
-                observations.append(Observation(role="tool", text=_OVER, call_id=call.id))
+                observations.append(Observation(role="tool", text=EPISODE_OVER, call_id=call.id))
                 continue
             self.last = await self.env.step(call)
             observations.append(replace(self.last.observation, call_id=call.id))
