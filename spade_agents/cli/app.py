@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from spade_agents.cli import corpus, demo, doctor, env, model, nano, report, serve, train
+from spade_agents.cli import corpus, demo, doctor, env, model, nano, report, serve, tokens, train
 from spade_agents.cli.failures import described
 from spade_agents.cli.output import tell
 from spade_agents.cli.runs import STOPPED
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.command("demo", epilog="Example: spade demo --quick")(demo.demo)
 app.command("train", epilog="Example: spade train nano run.rollouts=8 --out runs/first")(train.train)
 app.command("report", epilog="Example: spade report runs/demo")(report.report)
+app.command("tokens", epilog="Example: spade tokens runs/demo 0/3")(tokens.tokens)
 app.add_typer(nano.app, name="nano")
 app.add_typer(model.app, name="model")
 app.add_typer(env.app, name="env")
