@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
+MCP_CLIENTS ?= python node
 
 # More threads than cores make small models slower, and warnings about a missing accelerator are noise here.
 export OMP_NUM_THREADS ?= 1
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help venv demo test test-slow check format clean
+.PHONY: help venv demo test test-slow test-mcp check format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +38,10 @@ test: $(INSTALLED)  ## run the tests that take minutes
 
 test-slow: $(INSTALLED)  ## run the tests that take longer
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed under .cache (MCP_CLIENTS=python for a few)
+	$(BIN)/python tests/tools/clients/install.py $(MCP_CLIENTS)
+	$(BIN)/python -m pytest $(MCP_CLIENTS:%=tests/tools/clients/check_%.py) $(PYTEST_ARGS)
 
 check: $(INSTALLED)  ## formatting, lint, types, layers and dependencies
 	$(BIN)/ruff format --check
