@@ -69,7 +69,8 @@ class ControlPlane:
         given = request.headers.get("authorization", "").encode("latin-1", "replace")
         if hmac.compare_digest(given, self._expected):
             return None
-        self._failures.add(request.client.host if request.client else "")
+        if not self._failures.add(request.client.host if request.client else ""):
+            return error_response(429, "too many requests without the token; wait", **{"Retry-After": "5"})
         told = "wanted the header Authorization: Bearer TOKEN, with the token that the server printed or was given"
         return error_response(401, told, **{"WWW-Authenticate": "Bearer"})
 

@@ -34,7 +34,8 @@ __all__ = ["EpisodeApp", "HttpServer", "serve_http"]
 _PREFIX, _SUFFIX = "/episodes/", "/mcp"
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _SWEEP_SECONDS = 5.0
-_SHUTDOWN_SECONDS = 5.0
+_SHUTDOWN_SECONDS = 5
+_BACKLOG = 2048
 _logger = logging.getLogger(__name__)
 
 
@@ -65,14 +66,12 @@ class EpisodeApp:
     async def _play(self, identity: str, scope: Scope, receive: Receive, send: Send) -> None:
         live = self.table.get(identity)
         if live is None:
-            self._failures.add(_address(scope))
-            await _rpc_error(404, "no live episode at this address; it was ended, reaped, or never was")(
-                scope, receive, send
-            )
+            told, status = "no live episode at this address; it was ended, reaped, or never was", 404
+            if not self._failures.add(_address(scope)):
+                told, status = "too many requests for episodes that are not there; wait", 429
+            await _rpc_error(status, told)(scope, receive, send)
         elif not live.bucket.take():
-            await _rpc_error(429, "too many requests to this episode; wait a second", **{"Retry-After": "1"})(
-                scope, receive, send
-            )
+            await _rpc_error(429, "too many requests to this episode; wait a second")(scope, receive, send)
         else:
             live.touch()
             try:
@@ -88,8 +87,6 @@ class EpisodeApp:
         origin = headers.get(b"origin")
         if origin is not None and _without_port(origin.decode("latin-1").partition("://")[2]) not in self._hosts:
             return error_response(403, "requests of other sites' pages are refused")
-        if self._failures.must_wait(_address(scope)):
-            return error_response(429, "too many refused requests from this address; wait", **{"Retry-After": "5"})
         return None
 
 
@@ -170,7 +167,7 @@ async def serve_http(
         app = EpisodeApp(table, chosen, token=token, base_url=url)
         config = uvicorn.Config(
             app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=int(_SHUTDOWN_SECONDS),
+            timeout_keep_alive=75, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         runner = _Runner(config)
         serving = asyncio.create_task(runner.serve(sockets=[listener]))
@@ -209,6 +206,7 @@ def _listen(settings: HttpSettings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)  # at once, so that a client may connect before the server's task has run
         listener.setblocking(False)
     except BaseException:
         listener.close()
@@ -216,8 +214,9 @@ def _listen(settings: HttpSettings) -> socket.socket:
     return listener
 
 
-def _rpc_error(status: int, told: str, **headers: str) -> Response:
+def _rpc_error(status: int, told: str) -> Response:
     """A refusal that an MCP client understands."""
+    headers = {"Retry-After": "1"} if status == 429 else {}
     return json_response({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}, status, **headers)
 
 

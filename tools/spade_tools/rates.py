@@ -27,10 +27,6 @@ class TokenBucket:
         self._left -= 1.0
         return True
 
-    def is_empty(self) -> bool:
-        """Whether the next `take` would find nothing."""
-        return self._left + (time.monotonic() - self._last) * self._rate < 1.0
-
 
 class FailureLog:
     """Failures by address, of which each has so many a minute; a bounded number of addresses is remembered."""
@@ -39,15 +35,10 @@ class FailureLog:
         self._per_minute, self._remembered = per_minute, remembered
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def must_wait(self, address: str) -> bool:
-        """Whether the address has failed too often of late."""
-        bucket = self._buckets.get(address)
-        return bucket is not None and bucket.is_empty()
-
-    def add(self, address: str) -> None:
-        """One more failure."""
+    def add(self, address: str) -> bool:
+        """One more failure; False where there have been too many of late."""
         bucket = self._buckets.pop(address, None) or TokenBucket(self._per_minute / 60.0, self._per_minute)
         self._buckets[address] = bucket
-        bucket.take()
         if len(self._buckets) > self._remembered:
             self._buckets.popitem(last=False)
+        return bucket.take()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server import NotificationOptions, Server, ServerRequestContext
@@ -64,6 +65,7 @@ class EpisodeServer:
         self._learned: tuple[ToolSpec, ...] | None = None
         self.server = _Server(
             clean_text(episode.spec.name)[:64],
+            version=version("spade-agents"),
             instructions=_INSTRUCTIONS + (_WITH_USER if episode.takes_replies else ""),
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,

@@ -20,7 +20,8 @@ class HttpSettings:
         idle_seconds: without a request, after which an episode is ended and a silent connection closed.
         body_bytes: of one request.
         calls_per_second, burst: requests to one episode's URL.
-        failures_per_minute: refused credentials and unknown episodes from one address, before it has to wait.
+        failures_per_minute: refused credentials and unknown episodes from one address, after which
+            they are refused unread.
         sessions: of the older protocol, open at once on one episode.
     """
 

@@ -30,9 +30,9 @@ class Connection(H11Protocol):
         return not answering and now - self.heard > seconds
 
 
-def close_silent(connections: Iterable[Any], seconds: float) -> int:
-    """Close the connections whose clients have fallen silent; how many there were."""
-    now = time.monotonic()
+def close_silent(connections: Iterable[Any], seconds: float, now: float | None = None) -> int:
+    """Close the connections whose clients have been silent for so long; how many there were."""
+    now = time.monotonic() if now is None else now
     silent = [connection for connection in connections if connection.is_silent(now, seconds)]
     for connection in silent:
         connection.transport.abort()

@@ -164,9 +164,9 @@ class EpisodeTable:
         await live.aclose()
         return live.episode.report()
 
-    async def reap(self) -> int:
-        """End every idle episode; how many there were."""
-        now = time.monotonic()
+    async def reap(self, now: float | None = None) -> int:
+        """End every episode that is idle at `now` (of `time.monotonic`); how many there were."""
+        now = time.monotonic() if now is None else now
         idle = [identity for identity, live in self._live.items() if live.is_idle(now)]
         await asyncio.gather(*(self.end(identity) for identity in idle))
         return len(idle)
