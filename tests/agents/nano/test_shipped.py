@@ -6,11 +6,14 @@ import json
 
 import pytest
 
-from spade_agents.messages import Conversation, Message
+from spade_agents.designer.corpus import builtin_corpus
+from spade_agents.designer.prompts import DesignRequest, design_messages
+from spade_agents.messages import Conversation
 from spade_agents.nano.heldout import heldout_specs
 from spade_agents.nano.measure import MARK_BYTES, read_fingerprints
 from spade_agents.policy import Sampling, open_policy
 from spade_agents.policy.open import NANO_FOLDER
+from spade_environments import Skill
 from spade_environments.certificate.novelty import fingerprint
 
 
@@ -33,7 +36,8 @@ def test_no_held_out_structure_was_in_its_warm_up(part):
 
 
 async def test_it_opens_by_name_and_writes_a_program():
-    asked = (Message(role="system", content="design"), Message(role="user", content="skill: state modification"))
+    request = DesignRequest(skill=Skill.STATE_MODIFICATION, document=builtin_corpus(seed=0).at(0).text)
+    asked = Conversation(messages=design_messages(request, style="compact"))
     async with open_policy("nano") as policy:
-        written = await policy.complete(Conversation(messages=asked), Sampling(temperature=0.7, max_tokens=600), seed=1)
+        written = await policy.complete(asked, Sampling(temperature=0.7, max_tokens=600), seed=1)
     assert written.text.startswith("```python\nfrom spade_environments import Call, Goal, ToolEnv, ToolError, tool")
