@@ -15,7 +15,8 @@ from spade_environments import Observation
 from tests.agents.policy.endpoint_server import FAULTS, calls, scripted_server
 from tests.agents.rollout.worlds import SPEC, Counter, MemorySandbox
 
-SECONDS = 3.0
+SECONDS = 10.0
+"""Of a play: what the plays of a healthy server need on a machine that does a dozen other things."""
 
 
 class Ticketed(Counter):
@@ -54,18 +55,16 @@ def gold(body):
     return {"content": "wrong" if ticket % 3 == 0 else str(ticket % 2)}
 
 
-async def batch(server, *, retries: int, request_seconds: float, seeds=range(24)):
+async def batch(server, *, retries: int, request_seconds: float, seeds=range(16), seconds=SECONDS):
     # As many requests as plays may be in flight: a hanging one keeps its place until the play's deadline.
-    endpoint = EndpointSettings(
-        retries=retries, request_seconds=request_seconds, backoff_seconds=0.001, concurrency=64
-    )
+    endpoint = EndpointSettings(retries=retries, request_seconds=request_seconds, backoff_seconds=0.001, concurrency=64)
     policy = EndpointPolicy(server.url, "m", "", endpoint)
-    settings = PlaySettings(seconds=SECONDS, retries=0)
+    settings = PlaySettings(seconds=seconds, retries=0)
     sandbox = MemorySandbox(lambda number: Ticketed())
     started = time.monotonic()
     (group,) = await play_groups([GroupRequest(spec=SPEC, seeds=tuple(seeds))], sandbox, policy, settings=settings)
     await policy.aclose()
-    assert time.monotonic() - started < SECONDS + 5
+    assert time.monotonic() - started < seconds + 5
     assert all(env.closed == 1 for env in sandbox.opened)
     return group
 
@@ -74,14 +73,14 @@ def expected(seed: int) -> float:
     return 0.0 if seed % 3 == 0 else 1.0
 
 
-@pytest.mark.parametrize("faults", [*((fault,) for fault in FAULTS), FAULTS], ids=[*FAULTS, "all of them"])
+@pytest.mark.parametrize("faults", [*((fault,) for fault in FAULTS[1:]), FAULTS], ids=[*FAULTS[1:], "all of them"])
 async def test_each_play_has_its_outcome_and_the_rest_the_advantages_of_the_rest_alone(faults):
     script = Server(*faults)
     async with scripted_server(script) as server:
         group = await batch(server, retries=0, request_seconds=3600)
     outcomes = {play.seed: play.outcome for play in group.trajectories}
     assert {seed for seed, outcome in outcomes.items() if outcome is Outcome.INFRASTRUCTURE_FAULT} == script.hit
-    assert 4 <= len(script.hit) <= 20
+    assert 4 <= len(script.hit) <= 14
     rest = [play for play in group.trajectories if play.seed not in script.hit]
     assert [(play.outcome, play.reward) for play in rest] == [(Outcome.SCORED, expected(play.seed)) for play in rest]
     assert group.missing == len(script.hit) and all(play.fault for play in group.trajectories if play.reward is None)
@@ -100,7 +99,7 @@ async def test_retries_bring_every_play_through():
 
 async def test_a_server_that_hangs_for_good_costs_the_deadline_and_no_more():
     async with scripted_server(lambda number, body: "hang") as server:
-        group = await batch(server, retries=3, request_seconds=3600, seeds=range(6))
+        group = await batch(server, retries=3, request_seconds=3600, seeds=range(6), seconds=0.5)
     assert (group.missing, group.returns) == (6, ())
     assert all("deadline" in play.fault for play in group.trajectories)
 
