@@ -16,13 +16,16 @@ from . import landlock, seccomp
 
 __all__ = [
     "CHANNEL",
+    "NOBODY",
     "SETUP_FAILED",
     "Policy",
     "adopt_orphans",
     "children",
     "die_with_parent",
     "own_resident",
+    "prctl",
     "seal_zygote",
+    "set_capabilities",
     "shut_in",
 ]
 
@@ -31,7 +34,8 @@ CHANNEL = 3
 SETUP_FAILED = 70
 """Exit status of a child in which a layer could not be put on."""
 
-_NOBODY = 65534
+NOBODY = 65534
+"""User and group that root becomes."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PR_SET_CHILD_SUBREAPER = 36
 _CAPABILITIES_3 = 0x20080522
@@ -85,12 +89,12 @@ def own_resident() -> int:
 
 def die_with_parent() -> None:
     """Have this process killed when the one that started it ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children() -> set[int]:
@@ -107,7 +111,7 @@ def seal_zygote(policy: Policy) -> None:
         OSError: a layer could not be put on, or does not hold.
     """
     _be_first_to_die()
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if policy.landlock:
         landlock.restrict(policy.landlock)
         try:
@@ -135,9 +139,9 @@ def shut_in(channel: int, standard: tuple[int, int, int], parent: int, policy: P
     _keep_only(channel, standard)
     os.setsid()
     _drop_root()
-    _drop_capabilities()
-    _prctl(_PR_SET_DUMPABLE, 0)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    set_capabilities()  # a process that is not root may have been given some
+    prctl(_PR_SET_DUMPABLE, 0)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         raise OSError("the zygote died before the child was shut in")
     _limit(policy)
@@ -170,14 +174,21 @@ def _drop_root() -> None:
     if os.geteuid() != 0:
         return
     os.setgroups([])
-    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def _drop_capabilities() -> None:
-    """Give up what a process that is not root may still have been given."""
-    header, nothing = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()
-    if _libc.capset(header, nothing) != 0:
+def set_capabilities(kept: int = 0) -> None:
+    """Give up every capability but those in `kept`, which are handed on as well.
+
+    Args:
+        kept: bits by capability number, all below 32.
+
+    Raises:
+        OSError: the kernel refused it.
+    """
+    header, low = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (kept, kept, kept)
+    if _libc.capset(header, (ctypes.c_uint32 * 6)(*low, 0, 0, 0)) != 0:
         raise OSError(ctypes.get_errno(), "the capabilities could not be dropped")
 
 
@@ -196,8 +207,13 @@ def _limit(policy: Policy) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+def prctl(option: int, value: int, extra: int = 0) -> None:
+    """One of the kernel's process options.
+
+    Raises:
+        OSError: it was refused.
+    """
+    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(extra), 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"prctl({option}) refused: {os.strerror(number)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
@@ -129,6 +130,9 @@ async def _open(settings: CodeSettings) -> AsyncIterator[CodeRunner]:
         from spade_environments.sandbox.code_e2b import open_e2b
 
         opened: AbstractAsyncContextManager[CodeBackend] = open_e2b(settings)
+    elif sys.platform != "linux":
+        told = f"programs run in a sandbox on Linux only, and this is {sys.platform}; use the e2b backend"
+        raise HostFault(FaultKind.SANDBOX_SETUP, "run", told)
     else:
         from spade_environments.sandbox.code_local import open_local_code
 

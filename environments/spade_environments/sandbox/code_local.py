@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -170,6 +171,9 @@ class _CodeChild:
         if not self.level:
             told = "a layer was refused" if ended.code == SETUP_FAILED else f"status {ended.code}"
             raise HostFault(FaultKind.SANDBOX_SETUP, "run", f"the child ended before it was shut in ({told})")
+        if ended.code == -signal.SIGKILL and ended.cpu < self._job.timeout:  # it can send no signal itself
+            told = "the program was killed from outside; the machine may have run out of memory"
+            raise HostFault(FaultKind.HOST_FAULT, "run", told)
         return verdict(ended.code, cpu=ended.cpu, timeout=self._job.timeout, flood=self._flood, report=self._report())
 
     def _report(self) -> Report | None:

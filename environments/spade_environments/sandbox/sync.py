@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from spade_environments.env import EnvironmentDescription, EpisodeEnv
-from spade_environments.sandbox import SandboxSettings, open_sandbox
+from spade_environments.sandbox import SandboxSettings, jail, open_sandbox
 from spade_environments.sandbox.code import DEFAULT_MEMORY, DEFAULT_TIMEOUT, open_code_runner
 from spade_environments.sandbox.code_settings import CodeSettings
 from spade_environments.sandbox.execution import Execution
+from spade_environments.sandbox.jail import JailLimits
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.types import Action, Observation, StepResult, ToolSpec
 
-__all__ = ["SyncCodeRunner", "SyncEpisode", "SyncSandbox", "run_code"]
+__all__ = ["SyncCodeRunner", "SyncEpisode", "SyncSandbox", "run_code", "run_jailed"]
 
 T = TypeVar("T")
 
@@ -134,6 +136,30 @@ def run_code(
     """See `spade_environments.sandbox.run_code`; this one blocks."""
     with SyncCodeRunner(settings) as runner:
         return runner.run_code(code, stdin=stdin, timeout=timeout, memory=memory, wall=wall)
+
+
+def run_jailed(
+    argv: Sequence[str | PathLike[str]],
+    *,
+    readable: Sequence[str | PathLike[str]] = (),
+    scratch: str | PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: str | bytes = "",
+    timeout: float = 60.0,
+    memory: int = 1 << 30,
+    wall: float | None = None,
+    limits: JailLimits | None = None,
+) -> Execution:
+    """See `spade_environments.sandbox.run_jailed`; this one blocks."""
+    work = jail.run_jailed(
+        argv, readable=readable, scratch=scratch, environment=environment, stdin=stdin, timeout=timeout, memory=memory,
+        wall=wall, limits=limits,
+    )  # fmt: skip
+    thread = _LoopThread()
+    try:
+        return thread.run(work)
+    finally:
+        thread.close()
 
 
 class SyncEpisode:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from spade_environments.faults import FaultKind, HostFault
 from spade_environments.sandbox.execution import ExecutionOutcome
 
 __all__ = ["Report", "Verdict", "verdict"]
@@ -26,7 +25,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(code: int, *, cpu: float, timeout: float, flood: int, report: Report | None) -> Verdict:
-    """The outcome of a program that nobody stopped.
+    """The outcome of a program that no host stopped.
 
     Args:
         code: its status, or the negative number of the signal that ended it.
@@ -34,9 +33,6 @@ def verdict(code: int, *, cpu: float, timeout: float, flood: int, report: Report
         timeout: CPU seconds that it might take.
         flood: bytes that it might write to one stream.
         report: the exception, where it told of one.
-
-    Raises:
-        HostFault: it was killed, and neither it nor a limit of ours did that.
     """
     if code == 0:
         return Verdict(ExecutionOutcome.OK, "")
@@ -51,7 +47,4 @@ def verdict(code: int, *, cpu: float, timeout: float, flood: int, report: Report
         return Verdict(ExecutionOutcome.OUTPUT, f"more than {flood} bytes written to one stream or file")
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= timeout):
         return Verdict(ExecutionOutcome.TIMEOUT_CPU, f"more than {timeout:g} s of CPU")
-    if code == -signal.SIGKILL:
-        told = "the program was killed from outside; the machine may have run out of memory"
-        raise HostFault(FaultKind.HOST_FAULT, "run", told)
     return Verdict(ExecutionOutcome.CRASH, f"the process died of signal {-code} ({signal.strsignal(-code)})")
