@@ -11,6 +11,7 @@ from spade_environments.limits import Limits
 from spade_environments.sandbox.code import CodeRunner, open_code_runner, run_code
 from spade_environments.sandbox.code_settings import CodeLimits, CodeSettings, E2BCodeSettings, LocalCodeSettings
 from spade_environments.sandbox.execution import Execution, ExecutionOutcome
+from spade_environments.sandbox.jail import JailLimits, python_folders, run_jailed
 from spade_environments.sandbox.settings import InlineSandboxSettings, LocalSandboxSettings, SandboxSettings
 from spade_environments.spec import EnvironmentSpec
 
@@ -24,6 +25,7 @@ __all__ = [
     "Execution",
     "ExecutionOutcome",
     "InlineSandboxSettings",
+    "JailLimits",
     "Limits",
     "LocalCodeSettings",
     "LocalSandboxSettings",
@@ -32,7 +34,9 @@ __all__ = [
     "SandboxSettings",
     "open_code_runner",
     "open_sandbox",
+    "python_folders",
     "run_code",
+    "run_jailed",
 ]
 
 
