@@ -69,21 +69,9 @@ def build(
     shape, mixture = shape or NanoShape(), mixture or Mixture()
     settings = settings or WarmupSettings(minutes=minutes, steps=steps)
     out.mkdir(parents=True, exist_ok=True)
-    if start is None:
-        save_tokenizer(build_tokenizer(seed=seed, programs=tokenizer_programs), out, context=shape.context)
-        model = new_model(shape, vocabulary=load_tokenizer(out).vocabulary_size, seed=seed)
-    else:
-        model = _continued(start, out)
+    model = _new(out, shape, seed, tokenizer_programs) if start is None else _continued(start, out)
     say(f"{sum(p.numel() for p in model.parameters())} parameters, {model.config.vocab_size} tokens")
     log: list[dict[str, Any]] = []
-
-    def report(progress: Progress) -> None:
-        log.append(asdict(progress))
-        say(
-            f"{progress.seconds / 60:5.1f} min {progress.share:4.0%} step {progress.step} loss {progress.loss:.3f} "
-            f"{progress.tokens / 1e6:.2f}M tokens {progress.tokens_per_second:.0f}/s"
-        )
-
     started = time.monotonic()
     with open_stream(out, seed=seed, mixture=mixture) as chunks:
         seen = warm_up(
@@ -91,7 +79,7 @@ def build(
             chunks,
             settings,
             seed=seed,
-            report=report,
+            report=lambda progress: _report(progress, log, say),
             save=lambda progress: save_model(model, out, seed=seed, trained=asdict(progress)),
         )
     earlier = _earlier(start) if start is not None else {}
@@ -105,6 +93,20 @@ def build(
         figures = asyncio.run(measure(out))
         save_model(model, out, seed=seed, trained=trained, figures=figures)
         say(json.dumps(figures))
+
+
+def _new(out: Path, shape: NanoShape, seed: int, programs: int) -> Any:
+    """A model with random weights, and its tokenizer in `out`."""
+    save_tokenizer(build_tokenizer(seed=seed, programs=programs), out, context=shape.context)
+    return new_model(shape, vocabulary=load_tokenizer(out).vocabulary_size, seed=seed)
+
+
+def _report(progress: Progress, log: list[dict[str, Any]], say: Say) -> None:
+    log.append(asdict(progress))
+    say(
+        f"{progress.seconds / 60:5.1f} min {progress.share:4.0%} step {progress.step} loss {progress.loss:.3f} "
+        f"{progress.tokens / 1e6:.2f}M tokens {progress.tokens_per_second:.0f}/s"
+    )
 
 
 def _continued(start: Path, out: Path) -> Any:

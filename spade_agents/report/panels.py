@@ -34,73 +34,82 @@ class Panel:
     missing: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """A panel of lines over the rollouts: its words, and which figure of a row each line shows."""
+
+    title: str
+    told: str
+    picks: Mapping[str, Pick]
+    y_range: tuple[float, float] | None = None
+    zero_line: bool = False
+
+
+_CERTIFIED = _Lines(
+    title="Certified share",
+    told="Design attempts that passed every gate and were admitted.",
+    picks={"certified": lambda row: row.certified},
+    y_range=UNIT,
+)
+_OF_THE_PLAYS = (
+    _Lines(
+        title="Win rate of the two arms",
+        told="Mean return on the environments just designed, with the hint and without it, on the same seeds.",
+        picks={"without hint": lambda row: row.win_rate, "with hint": lambda row: row.hinted_win_rate},
+        y_range=UNIT,
+    ),
+    _Lines(
+        title="Regret",
+        told="Mean return with the hint minus mean return without it. Raw can be negative: a hint can mislead.",
+        picks={"raw": lambda row: row.regret_raw, "floored at 0": lambda row: row.regret_floored},
+        zero_line=True,
+    ),
+    _Lines(
+        title="Learnable share",
+        told="Environments that the agent wins neither nearly always nor nearly never (win rate 0.2 to 0.8).",
+        picks={"learnable": lambda row: row.learnable},
+        y_range=UNIT,
+    ),
+    _Lines(
+        title="Diversity of designs",
+        told="Share of a set's programs that are its only one of their kind, and the newest designs' Vendi score / n.",
+        picks={"distinct": lambda row: row.distinct, "Vendi / n": lambda row: row.vendi},
+        y_range=UNIT,
+    ),
+)
+_SURPRISE = _Lines(
+    title="Surprise",
+    told="Mean −log probability of the sampled tokens, an estimate of the policy's entropy.",
+    picks={"surprise": lambda row: row.surprise},
+)
+
+
 def panels(data: ReportData) -> tuple[Panel, ...]:
     """Every panel over time, in reading order."""
     rows = data.rollouts
+    gates, regimes = [row.rejected_by for row in rows], [row.regimes for row in rows]
+    named = {name: colour for name, colour in REGIMES.items() if name}
     return (
         _held_out(data.evaluations),
-        _lines(
-            "Certified share",
-            "Design attempts that passed every gate and were admitted.",
-            rows,
-            {"certified": lambda row: row.certified},
-            y_range=UNIT,
-        ),
-        _lines(
-            "Win rate of the two arms",
-            "Mean return on the environments just designed, with the hint and without it, on the same seeds.",
-            rows,
-            {"without hint": lambda row: row.win_rate, "with hint": lambda row: row.hinted_win_rate},
-            y_range=UNIT,
-        ),
-        _lines(
-            "Regret",
-            "Mean return with the hint minus mean return without it. Raw can be negative: a hint can mislead.",
-            rows,
-            {"raw": lambda row: row.regret_raw, "floored at 0": lambda row: row.regret_floored},
-            zero_line=True,
-        ),
-        _lines(
-            "Learnable share",
-            "Environments that the agent wins neither nearly always nor nearly never (win rate 0.2 to 0.8).",
-            rows,
-            {"learnable": lambda row: row.learnable},
-            y_range=UNIT,
-        ),
-        _lines(
-            "Diversity of designs",
-            "Share of designs with a program of their own, and the Vendi score as a share of the designs.",
-            rows,
-            {"distinct": lambda row: row.distinct, "Vendi / n": lambda row: row.vendi},
-            y_range=UNIT,
-        ),
-        _counts(
-            "Gates that reject",
-            "Rejected attempts, by the gate that turned them down.",
-            rows,
-            [row.rejected_by for row in rows],
-            _in_order_of_size([row.rejected_by for row in rows]),
-        ),
-        _counts(
-            "Regimes",
-            "Environments of each set, by what the two arms' means say of them.",
-            rows,
-            [row.regimes for row in rows],
-            {name: colour for name, colour in REGIMES.items() if name},
-        ),
-        _lines(
-            "Loss",
-            "Terms of the training loss at each update; the policy term is near 0 by construction.",
-            rows,
-            {name: _loss(name) for name in sorted({name for row in rows for name in row.losses})},
-            zero_line=True,
-        ),
-        _lines(
-            "Surprise",
-            "Mean −log probability of the sampled tokens, an estimate of the policy's entropy.",
-            rows,
-            {"surprise": lambda row: row.surprise},
-        ),
+        _lines(_CERTIFIED, rows),
+        *(_lines(panel, rows) for panel in _OF_THE_PLAYS),
+        _counts(_GATES, rows, gates, _in_order_of_size(gates)),
+        _counts(_REGIMES, rows, regimes, named),
+        _lines(_losses(rows), rows),
+        _lines(_SURPRISE, rows),
+    )
+
+
+_GATES = ("Gates that reject", "Rejected attempts, by the gate that turned them down.")
+_REGIMES = ("Regimes", "Environments of each set, by what the two arms' means say of them.")
+
+
+def _losses(rows: Sequence[RolloutRow]) -> _Lines:
+    return _Lines(
+        title="Loss",
+        told="Terms of the training loss at each update; the policy term is near 0 by construction.",
+        picks={name: _loss(name) for name in sorted({name for row in rows for name in row.losses})},
+        zero_line=True,
     )
 
 
@@ -140,21 +149,14 @@ def _held_out(evaluations: Sequence[Evaluation]) -> Panel:
     return _panel(title, told, series, "This run was made without a held-out evaluation.", y_range=UNIT)
 
 
-def _lines(
-    title: str,
-    told: str,
-    rows: Sequence[RolloutRow],
-    picks: Mapping[str, Pick],
-    *,
-    y_range: tuple[float, float] | None = None,
-    zero_line: bool = False,
-) -> Panel:
+def _lines(panel: _Lines, rows: Sequence[RolloutRow]) -> Panel:
     series = tuple(
         Series(name=name, points=_points((row.rollout, pick(row)) for row in rows), colour=i + 1)
-        for i, (name, pick) in enumerate(picks.items())
+        for i, (name, pick) in enumerate(panel.picks.items())
     )
+    drawn = tuple(line for line in series if line.points)
     missing = "This run has no such figures."
-    return _panel(title, told, tuple(s for s in series if s.points), missing, y_range=y_range, zero_line=zero_line)
+    return _panel(panel.title, panel.told, drawn, missing, y_range=panel.y_range, zero_line=panel.zero_line)
 
 
 def _panel(
@@ -184,8 +186,12 @@ def _points(values: Iterable[tuple[int, Estimate | float | None]]) -> tuple[Poin
 
 
 def _counts(
-    title: str, told: str, rows: Sequence[RolloutRow], counts: Sequence[Mapping[str, int]], colours: Mapping[str, int]
+    words: tuple[str, str],
+    rows: Sequence[RolloutRow],
+    counts: Sequence[Mapping[str, int]],
+    colours: Mapping[str, int],
 ) -> Panel:
+    title, told = words
     kept = [(row.rollout, count) for row, count in zip(rows, counts, strict=True) if any(count.values())]
     names = [name for name in colours if any(count.get(name) for _, count in kept)]
     if not names:

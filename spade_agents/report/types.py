@@ -62,7 +62,7 @@ class RolloutRow:
         regret_raw: mean ρ over the set; regret_floored: mean of max(ρ, 0).
         win_rate, hinted_win_rate: mean returns of the two arms.
         learnable: share of environments with a win rate in [0.2, 0.8].
-        distinct: share of designs with a normalised AST of their own; vendi: Vendi score / designs.
+        distinct: share of designs with a normalised AST of their own; vendi: of the newest designs, Vendi score / n.
         rejected_by: attempts rejected, by the gate that rejected them.
         regimes: environments, by regime.
         losses: terms of the training loss, by name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spade_agents.nano.grammar.draft import Draft, Shape, listed, refuse
+from spade_agents.nano.grammar.draft import Draft, GoalMaker, Shape, listed, refuse
 from spade_agents.nano.grammar.program import CallPart, GoalPart, ToolPart
 
 __all__ = ["counter_tools", "counters", "grid", "links", "stages"]
@@ -129,36 +129,42 @@ def stages(draft: Draft) -> Shape:
         name="stages",
         setup=(f"self.steps = {steps}", "self.state = {k: self.rng.randint(0, 1) for k in names}"),
         tools=tools,
-        goals={
-            "stage": lambda key: GoalPart(
-                kind="replied",
-                instruction=f"Which stage has {{{key}}}?",
-                value=f"self.steps[self.state[{key}]]",
-                calls=(draft.call(name, key),),
-                reply=f"self.steps[self.state[{key}]]",
-                hint=f"read it with {name} and reply with the stage",
-                label="stage",
-            ),
-            "bring": lambda key: GoalPart(
-                kind="state",
-                instruction=f"Bring {{{key}}} to {{self.steps[2]}}.",
-                check=f"state[{key}] == 2",
-                calls=tuple(draft.call(f"next_{thing}", key, writes=True) for _ in range(2)),
-                setup=(f"self.state[{key}] = 0",),
-                hint=f"call next_{thing} until it is there",
-                label="bring",
-            ),
-            "step": lambda key: GoalPart(
-                kind="state",
-                instruction=f"Move {{{key}}} on by one.",
-                check=f"state[{key}] == self.want",
-                calls=(draft.call(f"next_{thing}", key, writes=True),),
-                setup=(f"self.want = self.state[{key}] + 1",),
-                hint=f"call next_{thing} once",
-                label="step",
-            ),
-        },
+        goals=_stage_goals(draft, name),
     )
+
+
+def _stage_goals(draft: Draft, tool: str) -> dict[str, GoalMaker]:
+    """What a user asks of stages; `tool` tells the stage of one key."""
+    thing = draft.thing
+    return {
+        "stage": lambda key: GoalPart(
+            kind="replied",
+            instruction=f"Which stage has {{{key}}}?",
+            value=f"self.steps[self.state[{key}]]",
+            calls=(draft.call(tool, key),),
+            reply=f"self.steps[self.state[{key}]]",
+            hint=f"read it with {tool} and reply with the stage",
+            label="stage",
+        ),
+        "bring": lambda key: GoalPart(
+            kind="state",
+            instruction=f"Bring {{{key}}} to {{self.steps[2]}}.",
+            check=f"state[{key}] == 2",
+            calls=tuple(draft.call(f"next_{thing}", key, writes=True) for _ in range(2)),
+            setup=(f"self.state[{key}] = 0",),
+            hint=f"call next_{thing} until it is there",
+            label="bring",
+        ),
+        "step": lambda key: GoalPart(
+            kind="state",
+            instruction=f"Move {{{key}}} on by one.",
+            check=f"state[{key}] == self.want",
+            calls=(draft.call(f"next_{thing}", key, writes=True),),
+            setup=(f"self.want = self.state[{key}] + 1",),
+            hint=f"call next_{thing} once",
+            label="step",
+        ),
+    }
 
 
 def links(draft: Draft) -> Shape:

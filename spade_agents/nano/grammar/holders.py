@@ -101,13 +101,31 @@ def _basket_goals(draft: Draft, place: str, *, swap: bool) -> dict[str, GoalMake
     return {"inside": inside, "take out": out, "exchange": exchange, **({} if swap else {"put in": put})}
 
 
+FREE, TAKEN = "self.empty", "self.taken"
+"""Where a program keeps the names of a place that is free, and of one that is not."""
+
+
 def slots(draft: Draft) -> Shape:
     """Places that hold one name each, or nothing."""
+    return Shape(
+        name="slots",
+        setup=(
+            f"{FREE}, {TAKEN}, last = self.rng.sample({listed(draft.words.places)}, 3)",
+            f'self.state = {{{FREE}: "", {TAKEN}: names[2], last: ""}}',
+        ),
+        tools=_slot_tools(draft),
+        goals=_slot_goals(draft),
+        after_write=frozenset({"who"}),
+        root="",
+        key="place",
+    )
+
+
+def _slot_tools(draft: Draft) -> tuple[ToolPart, ...]:
     thing, done = draft.thing, draft.finish()
     known = refuse("place not in self.state", "unknown place")
     place = ("place", "str")
-    free, taken = "self.empty", "self.taken"
-    tools = (
+    return (
         ToolPart(
             name="read_place",
             params=(place,),
@@ -133,54 +151,47 @@ def slots(draft: Draft) -> Shape:
             keyed="place",
         ),
     )
-    where = ("place", taken)
-    here = f"self.state[{taken}]"
-    return Shape(
-        name="slots",
-        setup=(
-            f"{free}, {taken}, last = self.rng.sample({listed(draft.words.places)}, 3)",
-            f'self.state = {{{free}: "", {taken}: names[2], last: ""}}',
+
+
+def _slot_goals(draft: Draft) -> dict[str, GoalMaker]:
+    thing = draft.thing
+    where = ("place", TAKEN)
+    here = f"self.state[{TAKEN}]"
+    return {
+        "who": lambda _: GoalPart(
+            kind="replied",
+            instruction=f"Which {thing} is at the {{{TAKEN}}}?",
+            value=here,
+            calls=(CallPart(tool="read_place", arguments=(where,)),),
+            reply=here,
+            hint="use read_place and reply with the name",
+            label="who",
         ),
-        tools=tools,
-        goals={
-            "who": lambda _: GoalPart(
-                kind="replied",
-                instruction=f"Which {thing} is at the {{{taken}}}?",
-                value=here,
-                calls=(CallPart(tool="read_place", arguments=(where,)),),
-                reply=here,
-                hint="use read_place and reply with the name",
-                label="who",
+        "place": lambda key: GoalPart(
+            kind="state",
+            instruction=f"Put {{{key}}} at the {{{FREE}}}.",
+            check=f"state[{FREE}] == {key}",
+            calls=(CallPart(tool=f"place_{thing}", arguments=(("place", FREE), (thing, key)), about=FREE),),
+            hint=f"use place_{thing}",
+            label="place",
+        ),
+        "replace": lambda key: GoalPart(
+            kind="state",
+            instruction=f"Put {{{key}}} at the {{{TAKEN}}} in place of the other.",
+            check=f"state[{TAKEN}] == {key}",
+            calls=(
+                CallPart(tool="free_place", arguments=(where,), about=TAKEN),
+                CallPart(tool=f"place_{thing}", arguments=(where, (thing, key)), about=TAKEN),
             ),
-            "place": lambda key: GoalPart(
-                kind="state",
-                instruction=f"Put {{{key}}} at the {{{free}}}.",
-                check=f"state[{free}] == {key}",
-                calls=(CallPart(tool=f"place_{thing}", arguments=(("place", free), (thing, key)), about=free),),
-                hint=f"use place_{thing}",
-                label="place",
-            ),
-            "replace": lambda key: GoalPart(
-                kind="state",
-                instruction=f"Put {{{key}}} at the {{{taken}}} in place of the other.",
-                check=f"state[{taken}] == {key}",
-                calls=(
-                    CallPart(tool="free_place", arguments=(where,), about=taken),
-                    CallPart(tool=f"place_{thing}", arguments=(where, (thing, key)), about=taken),
-                ),
-                hint=f"use free_place first, then place_{thing}",
-                label="replace",
-            ),
-            "free": lambda _: GoalPart(
-                kind="state",
-                instruction=f"Make the {{{taken}}} free.",
-                check=f'state[{taken}] == ""',
-                calls=(CallPart(tool="free_place", arguments=(where,), about=taken),),
-                hint="use free_place",
-                label="free",
-            ),
-        },
-        after_write=frozenset({"who"}),
-        root="",
-        key="place",
-    )
+            hint=f"use free_place first, then place_{thing}",
+            label="replace",
+        ),
+        "free": lambda _: GoalPart(
+            kind="state",
+            instruction=f"Make the {{{TAKEN}}} free.",
+            check=f'state[{TAKEN}] == ""',
+            calls=(CallPart(tool="free_place", arguments=(where,), about=TAKEN),),
+            hint="use free_place",
+            label="free",
+        ),
+    }
