@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
@@ -62,15 +62,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     _print_what_the_terminal_lacks()
     try:
-        app(args=arguments, prog_name="spade")
+        sys.exit(app(args=arguments, prog_name="spade", standalone_mode=False))
     except KeyboardInterrupt:  # before any command could take it
         sys.exit(STOPPED)
     except Exception as error:
+        if isinstance(error, _WrongUsage):
+            tell(_shown(error), err=True)
+            sys.exit(error.exit_code)
         failure = described(error)
         if failure is None:
             raise
         tell(f"spade: {failure.message}", err=True)
         sys.exit(failure.exit_code)
+
+
+@runtime_checkable
+class _WrongUsage(Protocol):
+    """What the parser of command lines raises: it repeats arguments, which may hold anything."""
+
+    exit_code: int
+
+    def show(self, file: IO[str] | None = None) -> None: ...
+
+
+def _shown(error: _WrongUsage) -> str:
+    told = io.StringIO()
+    error.show(file=told)
+    return told.getvalue().rstrip("\n")
 
 
 def _print_what_the_terminal_lacks() -> None:
