@@ -48,7 +48,9 @@ def serve(
     given as SPADE_TOKEN. Ctrl-C ends every episode.
     """
     import asyncio
+    import errno
 
+    from spade_agents.errors import UsageError
     from spade_tools import EpisodeRequest, HttpSettings, Mode
 
     specs = _specs(targets)
@@ -56,8 +58,13 @@ def serve(
     request = EpisodeRequest(environment=specs[0].id, seed=seed, mode=Mode(mode.value), hint=hint)
     if transport is Transport.STDIO:
         asyncio.run(_over_stdio(specs[0], request))
-    else:
+        return
+    try:
         asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle)))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        raise UsageError(f"port {port} cannot be listened on ({error.strerror}); give another --port") from error
 
 
 def _specs(targets: list[str]) -> list[EnvironmentSpec]:

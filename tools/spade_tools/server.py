@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ class EpisodeServer:
         self._learned: tuple[ToolSpec, ...] | None = None
         self.server = _Server(
             clean_text(episode.spec.name)[:64],
-            version=version("spade-agents"),
+            version=_version(),
             instructions=_INSTRUCTIONS + (_WITH_USER if episode.takes_replies else ""),
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
@@ -186,6 +187,11 @@ class EpisodeServer:
             "max_turns": self.episode.max_turns,
             "takes_replies": self.episode.takes_replies,
         }
+
+
+@functools.cache
+def _version() -> str:
+    return version("spade-agents")
 
 
 class _Server(Server[Any]):
