@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,7 +54,7 @@ def clean_text(text: str) -> str:
     >>> clean_text("a\x00b\u202ec\td")
     'abc\td'
     """
-    return _DIRTY.sub("", text) if _DIRTY.search(text) else text
+    return text if text.isprintable() else _DIRTY.sub("", text)
 
 
 class _Plain(NamedTuple):
@@ -75,13 +75,24 @@ class _Plain(NamedTuple):
         return cls(types, frozenset(schema.get("required", ())))
 
     def accepts(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether the arguments are surely right; False says nothing."""
-        if not self.required <= arguments.keys():
-            return False
-        return all(type(value) is self.types.get(name) for name, value in arguments.items())
+        """Whether the arguments are surely right, their size included; False says nothing."""
+        types = self.types
+        size = 0
+        for name, value in arguments.items():
+            kind = type(value)
+            if kind is not types.get(name) or not _FITS[kind](value):
+                return False
+            size += len(name) + (len(value) if kind is str else 1)
+        return size <= ARGUMENTS_LIMIT and self.required <= arguments.keys()
 
 
 _EXACT: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_FITS: dict[type, Callable[[Any], bool]] = {
+    str: str.isascii,  # others may hold half a surrogate pair: looked at more closely
+    int: lambda value: -_INTEGER_LIMIT < value < _INTEGER_LIMIT,
+    float: math.isfinite,
+    bool: lambda value: True,
+}
 
 
 class ArgumentValidator:
@@ -97,17 +108,18 @@ class ArgumentValidator:
 
     def check(self, call: ToolCall, available: Sequence[str] | None = None) -> CallError | None:
         """What is wrong with `call`, or `None`; tools that are not `available` are unknown."""
+        name, arguments = call.name, call.arguments
         names = tuple(self._schemas) if available is None else available
-        if call.name not in names:
-            told = f"unknown tool {_shown(call.name)}; the tools are {', '.join(names)}"
+        if name not in names:
+            told = f"unknown tool {_shown(name)}; the tools are {', '.join(names)}"
             return CallError(CallErrorKind.UNKNOWN_TOOL, told)
-        found = _check_shape(call.arguments)
+        plain = self._plain[name]
+        if plain is not None and type(arguments) is dict and plain.accepts(arguments):
+            return None
+        found = _check_shape(arguments)
         if found is not None:
             return found
-        plain = self._plain[call.name]
-        if plain is not None and plain.accepts(call.arguments):
-            return None
-        error = next(self._validator(call.name).iter_errors(dict(call.arguments)), None)
+        error = next(self._validator(name).iter_errors(dict(arguments)), None)
         return None if error is None else _told(error)
 
     def _validator(self, name: str) -> Validator:

@@ -17,7 +17,9 @@ __all__ = [
     "StepReply",
     "ToolReply",
     "WireError",
+    "checked_schema",
     "decode",
+    "decode_info",
     "encode",
 ]
 
@@ -48,19 +50,11 @@ class _Schema(_Strict, frozen=True, rename={"any_of": "anyOf", "additional": "ad
 
 
 class ToolReply(_Strict, frozen=True):
-    """A tool of the environment; `parameters` is a checked JSON Schema, still as text."""
+    """A tool of the environment; `parameters` is a JSON Schema, still as text (see `checked_schema`)."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
     description: Annotated[str, Meta(max_length=2000)]
     parameters: msgspec.Raw
-
-    def schema(self) -> dict[str, Any]:
-        """The parameters' JSON Schema.
-
-        Raises:
-            WireError: a keyword that no tool signature gives, or a schema of more than 16 KiB.
-        """
-        return _checked_schema(self.parameters, self.name)
 
 
 class Described(_Strict, frozen=True):
@@ -132,6 +126,7 @@ _DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {
     for reply in (Described, ResetReply, StepReply, SolutionReply, HiddenReply)
 }
 _SCHEMA_DECODER = msgspec.json.Decoder(_Schema)
+_OBJECT_DECODER = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 
 
@@ -165,22 +160,29 @@ def decode_info(raw: msgspec.Raw) -> dict[str, Any]:
     Raises:
         WireError: it is larger, or not an object.
     """
-    size = len(memoryview(raw))
-    if size > _INFO_LIMIT:
-        raise WireError(f"info is {size} bytes; at most {_INFO_LIMIT}")
+    text = bytes(raw)
+    if text == b"{}":
+        return {}
+    if len(text) > _INFO_LIMIT:
+        raise WireError(f"info is {len(text)} bytes; at most {_INFO_LIMIT}")
     try:
-        return msgspec.json.decode(raw, type=dict[str, Any])
+        return _OBJECT_DECODER.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise WireError(f"info cannot be read: {error}") from error
 
 
-def _checked_schema(raw: msgspec.Raw, name: str) -> dict[str, Any]:
-    if len(memoryview(raw)) > _SCHEMA_LIMIT:
+def checked_schema(text: bytes, name: str) -> dict[str, Any]:
+    """The JSON Schema of the parameters of the tool `name`.
+
+    Raises:
+        WireError: a keyword that no tool signature gives, or a schema of more than 16 KiB.
+    """
+    if len(text) > _SCHEMA_LIMIT:
         raise WireError(f"the schema of tool {name} is larger than {_SCHEMA_LIMIT} bytes")
     try:
-        found = _SCHEMA_DECODER.decode(raw)
+        found = _SCHEMA_DECODER.decode(text)
         if found.type != "object" or found.properties is None:
             raise WireError(f"the schema of tool {name} has no object at its root")
-        return msgspec.json.decode(raw, type=dict[str, Any])
+        return _OBJECT_DECODER.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise WireError(f"the schema of tool {name} cannot be read: {error}") from error

@@ -3,51 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
+import math
 import socket
+import struct
 import time
 from typing import Any, TypeVar
 
-from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
-from spade_environments.inside.lockdown import SETUP_FAILED
+from spade_environments.faults import FaultKind, HostFault, SandboxFault
 from spade_environments.limits import Limits
+from spade_environments.sandbox.answer import Answer
+from spade_environments.sandbox.ending import Reason, as_fault, told_by
+from spade_environments.sandbox.nonces import Nonces
 from spade_environments.sandbox.process import Ended, Zygote
-from spade_environments.sandbox.watch import Watch, cpu_seconds, is_asleep, resident_bytes
+from spade_environments.sandbox.switchboard import Switchboard
+from spade_environments.sandbox.watch import SWEEP, Watch, cpu_seconds, is_asleep, resident_bytes
 from spade_environments.wire import Failed, WireError, decode, encode
 
 __all__ = ["Child"]
 
 R = TypeVar("R")
 _HEADER = 4
+_size = struct.Struct(">I").unpack_from
 _CHUNK = 16 * 1024
 _REAP_TIMEOUT = 10.0
 _START_WALL = 60.0
 _PHASES = {"hidden_values": "solution"}
+_next_nonce = Nonces().next
+_monotonic = time.monotonic
 
 
 class Child:
     """A forked child and its channel; one request at a time, and none after a fault."""
 
-    def __init__(self, zygote: Zygote, limits: Limits, watch: Watch) -> None:
+    def __init__(self, zygote: Zygote, limits: Limits, watch: Watch, switchboard: Switchboard) -> None:
         self._loop = asyncio.get_running_loop()
-        self._zygote, self._limits, self._watch = zygote, limits, watch
-        self._phase = "load"
+        self._zygote, self._limits, self._watch, self._switchboard = zygote, limits, watch, switchboard
+        self._operation, self._phase = "", "load"
         self._fault: SandboxFault | None = None
-        self._stopped: tuple[FaultKind, str] | None = None
+        self._stopped: Reason | None = None
         self._ready = False
         self._open = True
         self._buffer = bytearray()
         self._unsent = b""
-        self._waiting: asyncio.Future[bytes | None] | None = None
-        self._cpu_mark = self._cpu_limit = 0.0
+        self._answer = Answer(self._loop, self._cut_short)
+        self._cpu_mark: float | None = 0.0
+        self._cpu_limit = math.inf
         self._started = self._stalled = self._wall_spent = 0.0
         self._wall_limit = _START_WALL
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.setblocking(False)
-        self._loop.add_reader(self._socket.fileno(), self._read)
+        switchboard.add(self._socket.fileno(), self._read)
         self._episode, self._process = zygote.fork(theirs)
         watch.add(self)
+
+    @property
+    def busy(self) -> bool:
+        return self._answer.pending
 
     def resident(self) -> int:
         """Bytes the child has added to what it shares with its zygote since the fork."""
@@ -60,7 +71,11 @@ class Child:
         Raises:
             HostFault: it could not be forked or shut in.
         """
-        level = await self._exchange(b"")
+        self._answer.pending = True
+        self._started, self._stalled = _monotonic(), self._watch.stalled
+        level = await self._answer
+        if level is None:
+            raise await self._ended()
         await self._process.forked.wait()
         return level.decode()
 
@@ -71,12 +86,23 @@ class Child:
             EnvironmentFault: the environment broke a limit or the protocol, ended, or raised; the child is gone.
             HostFault: the child was lost through no fault of its own.
         """
-        self._phase = _PHASES.get(operation, operation)
-        nonce = os.urandom(8).hex()
-        self._cpu_limit, self._wall_limit = self._limits.cpu(operation), self._limits.wall(operation)
-        frame = await self._exchange(encode(nonce, operation, payload))
+        answer = self._answer
+        if answer.pending:
+            raise RuntimeError("an episode takes one request at a time")
+        if not self._open:
+            raise await self._ended()
+        if operation != self._operation:
+            self._operation, self._phase = operation, _PHASES.get(operation, operation)
+            self._cpu_limit, self._wall_limit = self._limits.cpu(operation), self._limits.wall(operation)
+        nonce = _next_nonce()
+        answer.pending = True
+        self._started, self._stalled = _monotonic(), self._watch.stalled
+        self._send(encode(nonce, operation, payload))
+        body = await answer
+        if body is None or not self._settle():
+            raise await self._ended()
         try:
-            found = decode(frame, nonce, reply)
+            found = decode(body, nonce, reply)
         except WireError as error:
             raise await self.refuse(str(error)) from error
         if isinstance(found, Failed):
@@ -89,26 +115,28 @@ class Child:
         self.stop(FaultKind.PROTOCOL, detail)
         return await self._ended()
 
-    def due(self, now: float) -> tuple[FaultKind, str] | None:
+    def due(self, now: float) -> Reason | None:
         """The limit that has been passed, if one has."""
         pid = self._process.pid
         passed = None if pid is None else self._due_by_cpu(cpu_seconds(pid))
-        if passed is not None or self._waiting is None or self._waiting.done():
+        if passed is not None or not self._answer.pending:
             return passed
         return self._due_by_wall(self._wall_since_start(now))
 
     def _wall_since_start(self, now: float) -> float:
         """Seconds since the request, less those in which the host could not have read an answer."""
-        return now - self._started - (self._watch.stalled - self._stalled)
+        return max(0.0, now - self._started - (self._watch.stalled - self._stalled))
 
-    def _due_by_cpu(self, cpu: float) -> tuple[FaultKind, str] | None:
+    def _due_by_cpu(self, cpu: float) -> Reason | None:
+        if self._cpu_mark is None:
+            self._cpu_mark = cpu
         if cpu > self._limits.episode_cpu:
             return FaultKind.BUDGET_EPISODE, f"{cpu:.1f} s of CPU; at most {self._limits.episode_cpu:g} an episode"
-        if cpu - self._cpu_mark > self._cpu_limit > 0:
+        if cpu - self._cpu_mark > self._cpu_limit:
             return FaultKind.TIMEOUT_CPU, f"more than {self._cpu_limit:g} s of CPU"
         return None
 
-    def _due_by_wall(self, wall: float) -> tuple[FaultKind, str] | None:
+    def _due_by_wall(self, wall: float) -> Reason | None:
         if wall > self._wall_limit:
             pid = self._process.pid
             if self._ready and pid is not None and is_asleep(pid):
@@ -131,47 +159,29 @@ class Child:
         self._hang_up()
         await self._reaped()
 
-    async def _exchange(self, frame: bytes) -> bytes:
-        """Send a frame (none at the start) and wait for the answer."""
-        if self._fault is not None:
-            raise self._fault
-        if self._waiting is not None:
-            raise RuntimeError("an episode takes one request at a time")
-        self._waiting = self._loop.create_future()
-        self._started, self._stalled = time.monotonic(), self._watch.stalled
-        if self._open:
-            self._watch.work(self)
-            if frame:
-                self._send(frame)
-        else:
-            self._waiting.set_result(None)
-        try:
-            answer = await self._waiting
-        except asyncio.CancelledError:
-            self._fault = HostFault(FaultKind.HOST_FAULT, self._phase, "the request was cancelled")
-            self._hang_up()
-            raise
-        finally:
-            self._waiting = None
-            self._watch.rest(self)
-        if answer is None:
-            raise await self._ended()
-        self._settle()
-        if self._stopped is not None:
-            raise await self._ended()
-        return answer
+    def _settle(self) -> bool:
+        """Book what the answer has cost; False if that was too much.
 
-    def _settle(self) -> None:
-        """Book what the answer has cost; CPU spent since counts towards the next request."""
-        self._wall_spent += self._wall_since_start(time.monotonic())
-        pid = self._process.pid
-        if pid is None:
-            return
-        cpu = cpu_seconds(pid)
-        passed = self._due_by_cpu(cpu)
-        if passed is not None:
-            self.stop(*passed)
-        self._cpu_mark = cpu
+        A child has one thread, so an answer that came sooner than a sweep cannot have used more than that: its CPU time
+        is left to the next sweep to read, from which the then running request is measured.
+        """
+        waited = _monotonic() - self._started - (self._watch.stalled - self._stalled)
+        if waited > 0.0:
+            self._wall_spent += waited
+        if waited < SWEEP:
+            self._cpu_mark = None
+        elif (pid := self._process.pid) is not None:
+            cpu = cpu_seconds(pid)
+            passed = self._due_by_cpu(cpu)
+            self._cpu_mark = cpu
+            if passed is not None:
+                self.stop(*passed)
+        return self._open
+
+    def _cut_short(self) -> None:
+        """The task that waited was cancelled: what the child does next answers nobody."""
+        self._fault = HostFault(FaultKind.HOST_FAULT, self._phase, "the request was cancelled")
+        self._hang_up()
 
     def _send(self, frame: bytes) -> None:
         try:
@@ -180,8 +190,8 @@ class Child:
             sent = 0
         except OSError:
             return  # the child is gone: the reader says so
-        self._unsent = frame[sent:]
-        if self._unsent:
+        if sent != len(frame):
+            self._unsent = frame[sent:]
             self._loop.add_writer(self._socket.fileno(), self._send_rest)
 
     def _send_rest(self) -> None:
@@ -195,45 +205,48 @@ class Child:
             return
         except OSError:
             data = b""
-        if not data:
+        if (
+            len(data) > _HEADER
+            and _size(data)[0] == len(data) - _HEADER <= self._limits.reply
+            and self._answer.pending
+            and not self._buffer
+        ):
+            self._ready = True
+            self._answer.deliver(data[_HEADER:])
+        elif not data:
             self._hang_up()
-            return
-        if self._waiting is None or self._waiting.done():
+        elif not self._answer.pending:
             self.stop(FaultKind.PROTOCOL, "data that was not asked for")
-            return
-        self._take(data, self._waiting)
+        else:
+            self._gather(data)
 
-    def _take(self, data: bytes, waiting: asyncio.Future[bytes | None]) -> None:
-        """A piece of a frame, most often a whole one; pieces are gathered in place, however small they are."""
-        if self._buffer or len(data) < _HEADER:
-            self._buffer += data
-            if len(self._buffer) < _HEADER:
-                return
-        frame = self._buffer or data
-        size, found = int.from_bytes(frame[:_HEADER], "big"), len(frame) - _HEADER
+    def _gather(self, data: bytes) -> None:
+        """A piece of a frame; pieces are gathered in place, however small they are."""
+        frame = self._buffer
+        frame += data
+        if len(frame) < _HEADER:
+            return
+        size, found = _size(frame)[0], len(frame) - _HEADER
         if size > self._limits.reply:
             self.stop(FaultKind.PROTOCOL, f"a reply of {size} bytes; at most {self._limits.reply}")
         elif found > size:
             self.stop(FaultKind.PROTOCOL, "data after the reply")
         elif found == size:
-            self._ready = True
             body = bytes(frame[_HEADER:])
-            self._buffer.clear()
-            waiting.set_result(body)
-        elif not self._buffer:
-            self._buffer += data
+            frame.clear()
+            self._ready = True
+            self._answer.deliver(body)
 
     def _hang_up(self) -> None:
         """Close the channel, have the child killed, and wake who waits."""
         if self._open:
             self._open = False
             self._watch.discard(self)
-            self._loop.remove_reader(self._socket.fileno())
+            self._switchboard.remove(self._socket.fileno())
             self._loop.remove_writer(self._socket.fileno())
             self._socket.close()
             self._zygote.kill(self._episode)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        self._answer.give_up()
 
     async def _reaped(self) -> Ended:
         try:
@@ -246,31 +259,6 @@ class Child:
         self._hang_up()
         ended = await self._reaped()
         if self._fault is None:
-            self._fault = self._classify(ended)
+            told = told_by(ended, self._limits, ready=self._ready, failure=self._process.failure)
+            self._fault = as_fault(self._stopped or told, self._phase)
         return self._fault
-
-    def _classify(self, ended: Ended) -> SandboxFault:
-        kind, detail = self._stopped if self._stopped is not None else self._told_by(ended)
-        ours = kind in (FaultKind.HOST_FAULT, FaultKind.SANDBOX_SETUP)
-        return (HostFault if ours else EnvironmentFault)(kind, self._phase, detail)
-
-    def _told_by(self, ended: Ended) -> tuple[FaultKind, str]:
-        """What an exit status says about a child that nobody stopped."""
-        code = ended.code
-        if code is None:
-            return FaultKind.HOST_FAULT, self._process.failure or "the zygote was lost"
-        if not self._ready:
-            told = "a layer was refused" if code == SETUP_FAILED else f"status {code}"
-            return FaultKind.SANDBOX_SETUP, f"the child ended before it was shut in ({told})"
-        if code >= 0:
-            return FaultKind.EXIT, f"the process ended with status {code}"
-        if code == -signal.SIGSYS:
-            return FaultKind.SYSCALL, "a system call that is not allowed"
-        if code == -signal.SIGXCPU or (code == -signal.SIGKILL and ended.cpu >= self._limits.episode_cpu):
-            return (
-                FaultKind.BUDGET_EPISODE,
-                f"{ended.cpu:.1f} s of CPU; at most {self._limits.episode_cpu:g} an episode",
-            )
-        if code == -signal.SIGKILL:
-            return FaultKind.PROTOCOL, "the channel was closed"
-        return FaultKind.CRASH, f"the process died of signal {-code} ({signal.strsignal(-code)})"

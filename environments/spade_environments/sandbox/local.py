@@ -12,6 +12,7 @@ from spade_environments.faults import EnvironmentFault, FaultKind, HostFault
 from spade_environments.sandbox.child import Child
 from spade_environments.sandbox.process import Supervisor, ZygoteKind
 from spade_environments.sandbox.settings import LocalSandboxSettings
+from spade_environments.sandbox.switchboard import Switchboard
 from spade_environments.sandbox.watch import Watch
 from spade_environments.spec import EnvironmentSpec
 
@@ -27,7 +28,8 @@ class LocalSandbox:
         self.limits = settings.limits
         self._supervisor = supervisor
         self._watch = Watch(settings.limits)
-        self._children: set[Child] = set()
+        self._switchboard = Switchboard()
+        self._closed = False
         self.level = "D"
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
@@ -57,7 +59,9 @@ class LocalSandbox:
         return await EpisodeEnv.open(spec.source, self.limits, connect)
 
     async def _child(self, kind: ZygoteKind) -> Child:
-        child = Child(await self._supervisor.zygote(kind), self.limits, self._watch)
+        if self._closed:
+            raise RuntimeError("the sandbox is closed; open another one")
+        child = Child(await self._supervisor.zygote(kind), self.limits, self._watch, self._switchboard)
         try:
             level = await child.start()
         except BaseException:
@@ -75,15 +79,17 @@ class LocalSandbox:
         Raises:
             HostFault: it could not be forked or shut in.
         """
-        child = Child(await self._supervisor.zygote(ZygoteKind(0, False)), self.limits, self._watch)
+        child = Child(await self._supervisor.zygote(ZygoteKind(0, False)), self.limits, self._watch, self._switchboard)
         try:
             self.level = await child.start()
         finally:
             await child.aclose()
 
     def close(self) -> None:
-        """Stop watching; the supervisor ends the children."""
+        """End every episode that still lives, with a host fault to whoever waits for it."""
+        self._closed = True
         self._watch.close()
+        self._switchboard.close()
 
 
 @asynccontextmanager

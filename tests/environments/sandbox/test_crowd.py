@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from spade_environments import EnvironmentFault, ToolCall
-from spade_environments.sandbox import open_sandbox
+from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 ACT = ToolCall(name="act", arguments={"action": "x"})
+PATIENT = LocalSandboxSettings(limits=Limits(wall_floor=120.0, episode_wall=600.0))
+"""CPU limits alone: the wall clock of a crowded machine ends nothing."""
 
 
 def descendants(root):
@@ -62,7 +64,7 @@ async def test_400_episodes_live_at_once_and_each_keeps_its_own_state(make_spec,
 
 async def test_hostile_neighbours_cost_no_honest_episode(make_spec, make_text_env):
     honest, hostile = make_spec(make_text_env()), make_spec(make_text_env(step="while True: pass"))
-    async with open_sandbox() as sandbox:
+    async with open_sandbox(PATIENT) as sandbox:
 
         async def episode(spec):
             async with await sandbox.open(spec) as env:

@@ -54,8 +54,8 @@ async def test_the_heaviest_episode_ends_when_all_together_pass_the_machines_sha
     async with open_sandbox(settings) as sandbox:
         light, heavy = await sandbox.open(make_spec(body)), await sandbox.open(make_spec(body))
         await light.reset(20)
-        await heavy.reset(70)
         with pytest.raises(EnvironmentFault, match="all episodes together") as caught:
+            await heavy.reset(70)
             while True:
                 await heavy.step(ACT)
         assert caught.value.kind is FaultKind.MEMORY

@@ -84,4 +84,4 @@ def test_a_schema_that_no_signature_gives_is_refused(schema):
     }  # fmt: skip
     reply = wire.decode(json.dumps({"nonce": "n", "ok": described}).encode(), "n", wire.Described)
     with pytest.raises(wire.WireError):
-        reply.tools[0].schema()
+        wire.checked_schema(bytes(reply.tools[0].parameters), "f")
