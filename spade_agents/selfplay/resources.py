@@ -113,9 +113,15 @@ class Resources:
             canary: tokens of the kind that was just trained on, which both sides score; without any nothing is seen.
 
         Raises:
-            InfrastructureError: policy and engine disagree on the canary's log-probabilities.
+            InfrastructureError: a tensor did not arrive, or both disagree on the canary's log-probabilities.
         """
-        self.policy.load_weights(self.engine.state_dict(), self.engine.step)
+        # Imported here: it brings torch along, and light commands import this module.
+        from spade_agents.policy.arrival import ProvingPolicy, check_arrival
+
+        state = self.engine.state_dict()
+        self.policy.load_weights(state, self.engine.step)
+        if isinstance(self.policy, ProvingPolicy):
+            check_arrival(state, self.engine.step, self.policy.arrival())
         if not isinstance(self.policy, ScoringPolicy) or len(canary) < 2:
             return
         tokens = tuple(canary[:CANARY_TOKENS])
@@ -142,7 +148,7 @@ class Resources:
         draft.memory.write_text(self.memory.to_jsonl(), encoding="utf-8")
         self.engine.export(draft.model)
         about = {
-            "template_family": "hermes",
+            "template_family": getattr(getattr(self.policy, "renderer", None), "family", "hermes"),
             "style": self.settings.selfplay.play.style,
             "run": self.settings.run.name,
             "step": state.step,
