@@ -155,12 +155,14 @@ def _check(path: Path, wanted: str) -> None:
 def _convert(weights: Path, folder: Path) -> None:
     """A GGUF file dequantised, with its tokenizer and template, in the plain form that everything here reads."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging as library_logging
 
     library_logging.disable_progress_bar()
     options: dict[str, Any] = {"gguf_file": weights.name, "local_files_only": True}
-    model = AutoModelForCausalLM.from_pretrained(weights.parent, dtype=torch.bfloat16, **options)
+    model = AutoModelForCausalLM.from_pretrained(
+        weights.parent, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True), **options
+    )
     if hasattr(model.config, "quantization_config"):
         # The weights are plain numbers now; transformers would refuse to save them as quantised ones.
         del model.config.quantization_config

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from spade_agents.errors import CheckpointError
+from spade_agents.policy.arrival import Arrival, tensor_sums
 from spade_agents.policy.hf_sampler import HfSampler
 from spade_agents.policy.model_files import read_json, renderer_of
 from spade_agents.policy.sampler_engine import SamplerEngine
@@ -71,6 +72,12 @@ class HfPolicy(TokenPolicy):
         """
         self.engine.load(state)
         self.info = replace(self.info, weight_version=version)
+
+    def arrival(self) -> Arrival:
+        """What weights it holds, for `check_arrival`; it keeps no prefixes."""
+        state = self.model.state_dict()
+        sums = tensor_sums(state, self.model.dtype)
+        return Arrival(version=self.info.weight_version, dtype=self.model.dtype, sums=sums, prefixes=0)
 
     @torch.inference_mode()
     def score(self, token_ids: Sequence[int], *, temperature: float = 1.0) -> list[float]:
