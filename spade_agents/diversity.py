@@ -32,12 +32,17 @@ class CollapseSettings:
     Attributes:
         min_distinct: least share of distinct fingerprints, in [0, 1].
         max_family: largest share that one family may hold, in [0, 1].
+        min_vendi: least Vendi score as a share of the designs, in [0, 1]. Programs that share nothing but the
+            contract have about 0.6, a set that holds each of its programs four times about 0.2.
         min_designs: of fewer designs nothing is said.
+        window: how many of the newest designs are looked at.
     """
 
     min_distinct: float = 0.5
     max_family: float = 0.5
+    min_vendi: float = 0.25
     min_designs: int = 8
+    window: int = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +140,9 @@ def collapse_alarm(diversity: Diversity, settings: CollapseSettings | None = Non
     if diversity.largest_family > settings.max_family:
         found = f"one family holds {diversity.largest_family:.0%} of {diversity.designs} designs"
         told.append(f"{found}; wanted at most {settings.max_family:.0%}")
+    if diversity.vendi < settings.min_vendi:
+        found = f"{diversity.designs} designs are as diverse as {diversity.vendi * diversity.designs:.1f} unlike ones"
+        told.append(f"{found}; wanted at least {settings.min_vendi * diversity.designs:.1f} (Vendi score)")
     return tuple(told)
 
 

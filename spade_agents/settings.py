@@ -14,7 +14,7 @@ import tomli_w
 
 from spade_agents.errors import ConfigurationError
 
-__all__ = ["Section", "check_settings", "load_settings", "parse_override", "to_toml", "with_overrides"]
+__all__ = ["Section", "changed_keys", "check_settings", "load_settings", "parse_override", "to_toml", "with_overrides"]
 
 Tree = dict[str, Any]
 Model = TypeVar("Model", bound="Section")
@@ -85,6 +85,12 @@ def with_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> Tree:
     return result
 
 
+def changed_keys(before: Section, after: Section) -> dict[str, tuple[Any, Any]]:
+    """Dotted keys whose values differ, each with both; `None` where a side has no such key."""
+    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
+    return {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
+
+
 def to_toml(settings: Section) -> str:
     """The whole resolved configuration as TOML, defaults included; `load_settings` reads it back to an equal value."""
     return tomli_w.dumps(_without_none(settings.model_dump(mode="json")))
@@ -99,6 +105,16 @@ def _read(path: Path) -> Tree:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
+
+
+def _flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Tree:
+    found: Tree = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, (*path, key))
+        else:
+            found[".".join((*path, key))] = value
+    return found
 
 
 def _copied(tree: Mapping[str, Any]) -> Tree:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from spade_agents.errors import UsageError
+from spade_agents.files import write_whole
 from spade_agents.terminal import visible, visible_line
 
 __all__ = ["BarReporter", "LineReporter", "MetricsLog", "ProgressReporter", "Row", "SilentReporter", "open_progress"]
@@ -60,14 +61,14 @@ class MetricsLog:
         return row
 
     def truncate(self, rows: int) -> None:
-        """Keep the first `rows` rows; the file is replaced at once, never half-written."""
+        """Keep the first `rows` rows; the file is replaced at once, never half-written.
+
+        Raises:
+            UsageError: a line that is no row.
+        """
         kept = self.rows()[:rows]
-        beside = self.path.with_suffix(self.path.suffix + ".tmp")
-        with beside.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n" for row in kept)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.path)
+        text = "".join(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n" for row in kept)
+        write_whole(self.path, text.encode())
 
 
 class ProgressReporter(Protocol):

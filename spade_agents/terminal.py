@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 __all__ = ["visible", "visible_line"]
 
 _JOINERS = "\u200c\u200d"
 """Formatting characters that plain text of many scripts, and emoji, are made with."""
+_SUSPECT = re.compile(r"[^ -~]")
+"""Most text is plain ASCII, and passes without a look at its letters."""
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -33,14 +36,10 @@ def visible_line(text: str) -> str:
 
 
 def _written_out(text: str, *, keep: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(letter if letter in keep or not _steers(letter) else _code(letter) for letter in text)
+    def shown(found: re.Match[str]) -> str:
+        letter = found[0]
+        if letter in keep or unicodedata.category(letter) not in _STEERING:
+            return letter
+        return f"\\u{ord(letter):04x}" if ord(letter) <= 0xFFFF else f"\\U{ord(letter):08x}"
 
-
-def _steers(letter: str) -> bool:
-    return unicodedata.category(letter) in _STEERING
-
-
-def _code(letter: str) -> str:
-    return f"\\u{ord(letter):04x}" if ord(letter) <= 0xFFFF else f"\\U{ord(letter):08x}"
+    return _SUSPECT.sub(shown, text)

@@ -22,7 +22,7 @@ _EXTRAS = {
 # What a path given by a person may meet anywhere; a file that is missing is told where it is looked for.
 _UNFIT_PATH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Failure(NamedTuple):
@@ -48,7 +48,10 @@ def described(error: Exception) -> Failure | None:
         told = name if len(name) <= 200 else f"{name[:200]}…"
         return Failure(f"{told}: {error.strerror}; give a path that can be used", USAGE)
     if isinstance(error, OSError) and error.errno in _FULL:
-        return Failure(f"nothing more can be written: {error.strerror}; make room and run it again", UNDECIDED)
+        return Failure(
+            f"nothing more can be written: {error.strerror}; make room and go on (a run by: spade train --resume RUN)",
+            UNDECIDED,
+        )
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         extra = _EXTRAS[error.name]
         return Failure(f"{error.name} is not installed; this needs: pip install 'spade-agents[{extra}]'", USAGE)

@@ -56,7 +56,8 @@ def conclude(result: RunResult, *, as_json: bool) -> None:
     if as_json:
         print_json(_for_a_program(result, report, designs))
     else:
-        tell("\n".join([*held_out_lines(evaluations, changes), *_certified_line(designs), f"report: {report}"]))
+        lines = [*held_out_lines(evaluations, changes), *_certified_line(designs), *_alarms(designs)]
+        tell("\n".join([*lines, f"report: {report}"]))
     if not result.finished:
         raise typer.Exit(STOPPED)
 
@@ -89,6 +90,10 @@ def _certified_line(designs: Sequence[dict[str, Any]]) -> list[str]:
     return [f"certified share: {certified / decided:.2f} of {decided} design attempts"]
 
 
+def _alarms(designs: Sequence[dict[str, Any]]) -> list[str]:
+    return [f"Alarm: {alarm}" for alarm in (designs[-1].get("alarms", []) if designs else [])]
+
+
 def _told(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} {_interval(estimate, '.3f')}"
 
@@ -107,4 +112,5 @@ def _for_a_program(result: RunResult, report: Path, designs: Sequence[dict[str, 
         "report": str(report),
         "evaluations": [{"rollout": row["rollout"], "parts": row["parts"]} for row in result.evaluations],
         "attempts": sum(design["attempts"] for design in designs),
+        "alarms": designs[-1].get("alarms", []) if designs else [],
     }

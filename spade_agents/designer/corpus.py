@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from spade_agents.errors import UsageError
+from spade_agents.files import write_whole
 
 __all__ = ["Corpus", "Document", "builtin_corpus", "load_corpus", "write_corpus"]
 
@@ -90,9 +91,7 @@ def builtin_corpus(*, seed: int = 0) -> Corpus:
 def write_corpus(path: Path, documents: Sequence[Document]) -> None:
     """Write documents as JSONL, whole or not at all."""
     lines = [json.dumps({"id": d.id, "text": d.text, "domain": d.domain}, ensure_ascii=False) for d in documents]
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def _documents(lines: Iterable[str], where: str) -> Iterator[Document]:

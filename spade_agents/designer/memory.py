@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import msgspec
 
 from spade_agents.designer.prompts import MemorySeed
 from spade_agents.designer.summary import summarise
+from spade_agents.errors import CheckpointError
 from spade_environments import Skill
 
 __all__ = ["Memory", "MemoryRecord", "MemorySettings"]
@@ -36,13 +38,16 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecord:
-    """One environment with its outcome at a rollout; the source rides along for the designer's prompt."""
+    """One environment with its outcome at a rollout; the source rides along for the designer's prompt.
+
+    `regret` is `None` where it is not known: an arm was not played, or no play of it has a return.
+    """
 
     environment_id: str
     source: str
     skill: Skill
     win_rate: float
-    regret: float
+    regret: float | None
     rollout: int
 
 
@@ -63,10 +68,10 @@ class Memory:
         self.records = [record for record in self.records if record.rollout < rollout]
 
     def candidates(self, skill: Skill) -> list[MemoryRecord]:
-        """Records of a skill with a middling win rate, highest regret first, one for each environment."""
+        """Records of a skill with a middling win rate, one for each environment, highest regret first, unknown last."""
         latest = {record.environment_id: record for record in self.records if record.skill == skill}
         middling = [r for r in latest.values() if self.settings.low <= r.win_rate <= self.settings.high]
-        return sorted(middling, key=lambda record: record.regret, reverse=True)[: self.settings.top]
+        return sorted(middling, key=_worth, reverse=True)[: self.settings.top]
 
     def seeds(self, skill: Skill, rng: random.Random) -> tuple[MemorySeed, ...]:
         """Records to show in a prompt: `count` of the candidates, drawn at random."""
@@ -85,7 +90,19 @@ class Memory:
 
     @classmethod
     def from_jsonl(cls, text: str, settings: MemorySettings) -> Memory:
-        """Read what `to_jsonl` wrote."""
+        """Read what `to_jsonl` wrote.
+
+        Raises:
+            CheckpointError: a line is no record.
+        """
         # Not splitlines: a record's words may hold a line separator that JSON leaves as it is.
-        records = [msgspec.json.decode(line, type=MemoryRecord) for line in text.split("\n") if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
+        try:
+            records = [msgspec.json.decode(line, type=MemoryRecord) for line in lines]
+        except msgspec.DecodeError as error:
+            raise CheckpointError(f"the memory cannot be read: {error}; resume from an earlier checkpoint") from error
         return cls(settings=settings, records=records)
+
+
+def _worth(record: MemoryRecord) -> float:
+    return -math.inf if record.regret is None else record.regret

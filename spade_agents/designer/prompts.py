@@ -19,7 +19,7 @@ class MemorySeed:
     summary: str
     source: str
     win_rate: float
-    regret: float
+    regret: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,10 @@ def _compact_design(request: DesignRequest) -> tuple[str, str]:
     return "design", "\n".join(lines)
 
 
+def _hint_worth(seed: MemorySeed) -> str:
+    return "" if seed.regret is None else f" and a hint was worth {seed.regret:+.2f}"
+
+
 def _full_design(request: DesignRequest) -> tuple[str, str]:
     example = _example(request.skill)
     parts = [
@@ -61,8 +65,8 @@ def _full_design(request: DesignRequest) -> tuple[str, str]:
         f"An environment of this kind, to show the form (write another one):\n```python\n{example.source}```",
     ]
     parts += [
-        f"An earlier environment; the agent solved {seed.win_rate:.0%} of its plays and a hint was worth "
-        f"{seed.regret:+.2f}. Build on what made it instructive:\n```python\n{seed.source}```"
+        f"An earlier environment; the agent solved {seed.win_rate:.0%} of its plays{_hint_worth(seed)}. "
+        f"Build on what made it instructive:\n```python\n{seed.source}```"
         for seed in request.seeds
     ]
     if request.document:

@@ -10,12 +10,17 @@ from spade_agents.report.headline import cards
 from spade_agents.report.panels import environment_scatter, panels
 from spade_agents.report.source_code import marked_source
 from spade_agents.report.types import ReportData
+from spade_agents.terminal import visible
 
 __all__ = ["render_report"]
 
 
 def render_report(data: ReportData) -> str:
-    """HTML of a run. What environments and agents wrote is escaped, so that hostile text shows as text."""
+    """HTML of a run.
+
+    What environments and agents wrote is escaped, so that hostile text shows as text; control characters, which HTML
+    has no place for or which would turn text around, are written out.
+    """
     linked = [featured.entry.id for featured in data.featured]
     context: dict[str, Any] = {
         "data": data,
@@ -24,7 +29,7 @@ def render_report(data: ReportData) -> str:
         "scatter": environment_scatter(data.environments, linked),
         "linked": set(linked),
     }
-    return _templates().get_template("report.html").render(context)
+    return visible(_templates().get_template("report.html").render(context))
 
 
 def _templates() -> jinja2.Environment:

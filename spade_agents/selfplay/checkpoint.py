@@ -5,16 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from spade_agents.errors import CheckpointError
 
 __all__ = ["Checkpoint", "newest_stable", "prune", "save_checkpoint"]
 
 STABLE = "STABLE"
+_NAME = re.compile(r"step-(0|[1-9][0-9]*)")
+_OURS = re.compile(r"step-[0-9]+|\.step-[0-9]+\.draft")
+"""Names of checkpoints, whole or not; whatever else a person keeps beside them is left alone."""
+
+
+class _Marker(msgspec.Struct):
+    """What STABLE holds: the digest of every file, by its path in the checkpoint."""
+
+    sha256: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +34,11 @@ class Checkpoint:
     """A finished checkpoint on disk: `step-N/` with `model/`, `engine/`, `state.json`, `memory.jsonl` and `STABLE`."""
 
     path: Path
+
+    @property
+    def number(self) -> int:
+        """The N of `step-N`: rollouts done, and one more once the run is finished."""
+        return int(self.path.name.rpartition("-")[2])
 
     @property
     def model(self) -> Path:
@@ -39,9 +56,25 @@ class Checkpoint:
         return self.path / "state.json"
 
     @property
+    def config(self) -> Path:
+        """The resolved configuration that the run had."""
+        return self.path / "config.toml"
+
+    @property
     def memory(self) -> Path:
         """The designer's memory."""
         return self.path / "memory.jsonl"
+
+    def read(self, file: Path) -> bytes:
+        """One of its files.
+
+        Raises:
+            CheckpointError: it is not there.
+        """
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise CheckpointError(_spoilt(self.path, f"{file.name} cannot be read ({error.strerror})")) from error
 
     def verify(self) -> None:
         """Compare every file with the digest that STABLE holds.
@@ -50,8 +83,8 @@ class Checkpoint:
             CheckpointError: a file is missing or was changed.
         """
         try:
-            digests: dict[str, str] = json.loads((self.path / STABLE).read_text(encoding="utf-8"))["sha256"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            digests = msgspec.json.decode((self.path / STABLE).read_bytes(), type=_Marker).sha256
+        except (OSError, msgspec.DecodeError) as error:
             raise CheckpointError(_spoilt(self.path, f"its STABLE marker cannot be read ({error})")) from error
         for name, digest in digests.items():
             file = self.path / name
@@ -115,14 +148,14 @@ def prune(folder: Path, keep: int) -> None:
     stable = _stable(folder)
     kept = {checkpoint.path for checkpoint in stable[-keep:]}
     for path in list(folder.iterdir()):
-        if path not in kept:
+        if path not in kept and _OURS.fullmatch(path.name) and path.is_dir():
             (path / STABLE).unlink(missing_ok=True)  # first, so that a kill leaves nothing that claims to be whole
             shutil.rmtree(path)
 
 
 def _stable(folder: Path) -> list[Checkpoint]:
-    paths = [path for path in folder.glob("step-*") if (path / STABLE).exists() and path.name[5:].isdigit()]
-    return [Checkpoint(path=path) for path in sorted(paths, key=lambda path: int(path.name[5:]))]
+    paths = [path for path in folder.glob("step-*") if (path / STABLE).exists() and _NAME.fullmatch(path.name)]
+    return sorted((Checkpoint(path=path) for path in paths), key=lambda checkpoint: checkpoint.number)
 
 
 def _digest(path: Path) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spade_agents.designer.attempts import AttemptVerdict, DesignOutcome
+from spade_agents.designer.summary import summarise
+from spade_agents.diversity import CollapseSettings, Diversity, collapse_alarm, measure
 from spade_environments.certificate import fingerprint
 
-__all__ = ["DesignFigures", "design_figures"]
+__all__ = ["DesignFigures", "design_figures", "newest_programs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class DesignFigures:
         gates: rejected attempts by the gate (or fault of the completion) that refused them.
         distinct: normalised syntax trees among the programs of all attempts.
         programs: attempts that held a program that parses.
+        recent: diversity of the newest designs, this set's among them.
+        alarms: what is wrong with it, one sentence each.
     """
 
     slots: int = 0
@@ -32,6 +36,8 @@ class DesignFigures:
     gates: Mapping[str, int] = field(default_factory=dict)
     distinct: int = 0
     programs: int = 0
+    recent: Diversity | None = None
+    alarms: tuple[str, ...] = ()
 
     @property
     def certified_share(self) -> float | None:
@@ -51,13 +57,40 @@ class DesignFigures:
             "gates": dict(self.gates),
             "programs": self.programs,
             "distinct": self.distinct,
+            "recent": None if self.recent is None else asdict(self.recent),
+            "alarms": list(self.alarms),
         }
 
 
-def design_figures(outcomes: Sequence[DesignOutcome], admitted: int) -> DesignFigures:
-    """Count the attempts of a set, of which `admitted` environments entered the pool."""
+def newest_programs(
+    outcomes: Sequence[DesignOutcome], earlier: Sequence[str], settings: CollapseSettings
+) -> tuple[str, ...]:
+    """The programs of the newest designs, at most a window of them: of each slot the last one that parses.
+
+    Attempts of one slot mend each other and resemble each other for that; and novelty keeps copies out of the pool, so
+    that only what was written shows a collapse.
+    """
+    last = [
+        next((a.spec.source for a in reversed(outcome.attempts) if a.spec and _mark(a.spec.source)), None)
+        for outcome in outcomes
+    ]
+    return (*earlier, *(source for source in last if source is not None))[-settings.window :]
+
+
+def design_figures(
+    outcomes: Sequence[DesignOutcome], admitted: int, recent: Sequence[str], settings: CollapseSettings
+) -> DesignFigures:
+    """Count the attempts of a set, and measure the newest designs.
+
+    Args:
+        outcomes: of the set.
+        admitted: environments that entered the pool.
+        recent: see `newest_programs`.
+        settings: when they count as collapsed.
+    """
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
     rejected = [attempt for attempt in attempts if attempt.verdict is AttemptVerdict.REJECTED]
+    diversity = measure(recent, [fingerprint(source) for source in recent], [summarise(source) for source in recent])
     marks = [mark for attempt in attempts if attempt.spec and (mark := _mark(attempt.spec.source))]
     return DesignFigures(
         slots=len(outcomes),
@@ -66,6 +99,8 @@ def design_figures(outcomes: Sequence[DesignOutcome], admitted: int) -> DesignFi
         gates=Counter(str(attempt.gate) for attempt in rejected),
         distinct=len(set(marks)),
         programs=len(marks),
+        recent=diversity,
+        alarms=collapse_alarm(diversity, settings),
     )
 
 

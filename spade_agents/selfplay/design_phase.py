@@ -15,7 +15,7 @@ from spade_agents.designer.prompts import DesignRequest
 from spade_agents.rewards import PotentialState, score_designs
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.admission import SandboxCertifier, novelty_rule
-from spade_agents.selfplay.design_figures import DesignFigures, design_figures
+from spade_agents.selfplay.design_figures import DesignFigures, design_figures, newest_programs
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import DesignedPool, FrontierPool, RunSettings, SelfDesigner, StaticPool
@@ -58,7 +58,7 @@ def close_set(resources: Resources, state: LoopState) -> ClosedSet:
                 source=member.spec.source,
                 skill=member.spec.skill,
                 win_rate=win_rate,
-                regret=arms.raw if arms else 0.0,
+                regret=arms.raw if arms else None,
                 rollout=state.rollout,
             )
             resources.memory.add(record)
@@ -103,15 +103,17 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
         members=tuple(SetMember(spec=spec) for spec in specs.values()),
         designs=_waiting(outcomes) if isinstance(settings.designer.policy, SelfDesigner) else (),
     )
+    recent = newest_programs(outcomes, state.recent, settings.collapse)
     after = replace(
         state,
         current=current,
+        recent=recent,
         pool=admitted,
         corpus_position=state.corpus_position + (len(requests) if resources.corpus else 0),
         skill_position=state.skill_position + len(requests),
     )
     resources.directory.write_designs(state.rollout, outcomes)
-    return NewSet(after, design_figures(outcomes, len(specs)))
+    return NewSet(after, design_figures(outcomes, len(specs), recent, settings.collapse))
 
 
 def design_requests(

@@ -71,7 +71,7 @@ async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) ->
         if state.rollout % run.checkpoint_every == 0 or stop.wanted:
             checkpoint(resources, state)
         resources.progress.advance()
-    if state.rollout == run.rollouts and not (state.finished or stop.wanted):
+    if state.rollout >= run.rollouts and not (state.finished or stop.wanted):
         state = await finish(resources, state)
         checkpoint(resources, state)
     return state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from spade_agents.errors import UsageError
-from spade_agents.selfplay.run_directory import write_whole
+from spade_agents.files import write_whole
 from spade_agents.telemetry import MetricsLog
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, CertificateError
@@ -22,6 +23,9 @@ from spade_environments.registry import catalogue, is_catalogue
 from spade_environments.spec import SpecError
 
 __all__ = ["OutcomeRow", "Pool", "pool_specs", "trainable_specs"]
+
+_OURS = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.[0-9]+")
+"""Names of environments' folders, and of drafts that a kill left; whatever else lies there is left alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +121,19 @@ class Pool:
             raise UsageError(f"{path} cannot be read: {error}") from error
 
     def truncate(self, ids: Sequence[str], *, rollout: int) -> None:
-        """Forget the environments that are not among `ids`, and all outcomes of `rollout` and later."""
-        known = set(ids)
-        for folder in list(self.path.iterdir()):
-            if folder.is_dir() and folder.name not in known:
-                shutil.rmtree(folder)
+        """Forget the environments that are not among `ids`, and all outcomes of `rollout` and later.
+
+        Raises:
+            UsageError: one of `ids` is not there, or cannot be read; nothing was forgotten.
+        """
+        kept = {identity: sum(row.rollout < rollout for row in self.outcomes(identity)) for identity in ids}
         for identity in ids:
-            log = MetricsLog(self.path / identity / "outcomes.jsonl")
-            log.truncate(sum(row["rollout"] < rollout for row in log.rows()))
+            self.spec(identity)
+        for folder in list(self.path.iterdir()):
+            if folder.is_dir() and _OURS.fullmatch(folder.name) and folder.name not in kept:
+                shutil.rmtree(folder)
+        for identity, rows in kept.items():
+            MetricsLog(self.path / identity / "outcomes.jsonl").truncate(rows)
         self.index(ids)
 
 

@@ -12,16 +12,19 @@ from typing import Any, NamedTuple
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.rollout import Evaluator
+from spade_agents.selfplay.checkpoint import Checkpoint
 from spade_agents.selfplay.pool import trainable_specs
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import refuse_existing
 from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSettings, StaticPool, SupervisedReplay
+from spade_agents.selfplay.state import LoopState
+from spade_agents.settings import changed_keys, load_settings
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import InlineSandboxSettings, Sandbox, open_sandbox
 from spade_environments.sandbox.levels import DEGRADED, level_named
 from spade_environments.sandbox.probe import ProbeReport, probe
 
-__all__ = ["Parts", "check_out", "make_evaluator", "open_corpus", "prepare", "shut_in", "told_level"]
+__all__ = ["Parts", "check_out", "make_evaluator", "open_corpus", "prepare", "same_settings", "shut_in", "told_level"]
 
 
 class Parts(NamedTuple):
@@ -66,6 +69,47 @@ def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
     if faults:
         raise UsageError("\n".join(["this run cannot start:", *(f"- {fault}" for fault in faults)]))
     return Parts(start, corpus, fixed_pool, replay, sandbox)
+
+
+MAY_CHANGE = frozenset(
+    {
+        "run.rollouts",
+        "run.checkpoint_every",
+        "run.keep_checkpoints",
+        "selfplay.play.seconds",
+        "selfplay.play.concurrency",
+        "evaluation.play.seconds",
+        "evaluation.play.concurrency",
+        "evaluation.every",
+        "sandbox.allow_degraded",
+        "sandbox.layers",
+    }
+)
+"""What a run may be resumed with another value of: none of it decides a batch."""
+
+
+def same_settings(saved: Checkpoint, settings: RunSettings) -> None:
+    """See that a run goes on under the settings that its checkpoint was made under.
+
+    Raises:
+        ConfigurationError: something that decides the next batches was changed.
+        UsageError: the run is finished, and more rollouts are asked for.
+        CheckpointError: the checkpoint holds no readable configuration or state.
+    """
+    saved.read(saved.config)
+    changed = changed_keys(load_settings(RunSettings, saved.config), settings)
+    told = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items() if key not in MAY_CHANGE]
+    if told:
+        raise ConfigurationError(
+            f"the configuration was changed since {saved.path}: {'; '.join(told)}. A run goes on to the same next "
+            "batch, so put that back in its config.toml, or start another run from this one by model.start=RUN"
+        )
+    state = LoopState.from_json(saved.read(saved.state))
+    if state.finished and state.rollout < settings.run.rollouts:
+        raise UsageError(
+            f"the run is finished after {state.rollout} rollouts, its last designs trained; start another one from its "
+            "model by model.start=RUN, or put run.rollouts back"
+        )
 
 
 def check_out(path: Path) -> None:

@@ -55,7 +55,7 @@ def record_outcomes(resources: Resources, rollout: int, played: Played) -> None:
 
 
 def told(row: Mapping[str, Any]) -> str:
-    """One line about a row, for a person who watches."""
+    """One line about a row, for a person who watches, and one more for each alarm."""
     if row["kind"] == "evaluation":
         rates = (_told_part(name, part) for name, part in row["parts"].items())
         return f"held-out after {row['rollout']} rollouts: " + ", ".join(rates)
@@ -68,7 +68,8 @@ def told(row: Mapping[str, Any]) -> str:
     if "regret" in row and row["regret"]["raw"] is not None:
         parts.append(f"regret {row['regret']['raw']:+.3f}")
     parts.append(f"{row['train']['agent']}+{row['train']['designer']}+{row['train']['replay']} samples")
-    return ", ".join(parts) + f" ({sum(row['seconds'].values()):.1f} s)"
+    line = ", ".join(parts) + f" ({sum(row['seconds'].values()):.1f} s)"
+    return "\n".join([line, *(f"Alarm: {alarm}" for alarm in row.get("design", {}).get("alarms", ()))])
 
 
 def _told_part(name: str, part: Mapping[str, Any]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from spade_agents.designer.summary import summarise
-from spade_agents.diversity import collapse_alarm, measure, tfidf_similarity, vendi_score
+from spade_agents.errors import UsageError
+from spade_agents.files import write_whole
 from spade_agents.report import (
     EnvironmentEntry,
     Estimate,
@@ -20,20 +20,20 @@ from spade_agents.report import (
 )
 from spade_agents.rollout import PartSummary
 from spade_agents.selfplay.pool import OutcomeRow, Pool
-from spade_agents.selfplay.run_directory import RunDirectory, write_whole
+from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.transcripts import featured
 from spade_agents.statistics import bootstrap_mean, paired_difference, wilson
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import fingerprint
 
 __all__ = ["evaluation_of", "part_changes", "report_data", "write_report"]
 
 _FEATURED = 5
-_RECENT = 64
 _RESAMPLES = 1000
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 Returns = Mapping[str, Sequence[float | None]]
+Outcomes = Mapping[str, Sequence[OutcomeRow]]
 
 
 def write_report(run: Path) -> Path:
@@ -53,18 +53,37 @@ def report_data(directory: RunDirectory) -> ReportData:
     pool = Pool(directory.environments)
     ids = pool.ids() if (pool.path / "pool.json").exists() else ()
     specs = {identity: pool.spec(identity) for identity in ids}
-    entries = tuple(_entry(pool, spec) for spec in specs.values())
+    outcomes = {identity: pool.outcomes(identity) for identity in ids}
+    entries = tuple(_entry(pool, spec, outcomes[spec.id]) for spec in specs.values())
     return ReportData(
         title=directory.settings.run.name,
         facts=_facts(directory),
-        evaluations=tuple(evaluation_of(row) for row in rows if row["kind"] == "evaluation"),
+        evaluations=_each(directory, rows, "evaluation", evaluation_of),
         changes=part_changes(directory),
-        rollouts=tuple(_rollout(row, pool, specs) for row in rows if row["kind"] == "rollout"),
+        rollouts=_each(directory, rows, "rollout", lambda row: _rollout(row, outcomes)),
         environments=entries,
         featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
-        alarms=_alarms(list(specs.values())[-_RECENT:]),
+        alarms=_alarms(rows),
         configuration=(directory.path / "config.toml").read_text(encoding="utf-8"),
     )
+
+
+def _each(directory: RunDirectory, rows: Sequence[Row], kind: str, read: Callable[[Row], T]) -> tuple[T, ...]:
+    """The rows of a kind, read.
+
+    Raises:
+        UsageError: one that is not as this version writes it.
+    """
+    found = []
+    for number, row in enumerate(rows, 1):
+        if row.get("kind") == kind:
+            try:
+                found.append(read(row))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                found_there = f"{directory.metrics.path}, row {number}, is no row of kind {kind}"
+                why = f"{type(error).__name__}: {error}"
+                raise UsageError(f"{found_there} ({why}); the file was changed or is damaged") from error
+    return tuple(found)
 
 
 def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
@@ -97,7 +116,7 @@ def evaluation_of(row: Row) -> Evaluation:
 
 def part_changes(directory: RunDirectory) -> tuple[PartChange, ...]:
     """Every held-out part, first evaluation against last on the same plays; nothing before there are two."""
-    rollouts = [row["rollout"] for row in directory.metrics.rows() if row["kind"] == "evaluation"]
+    rollouts = _each(directory, directory.metrics.rows(), "evaluation", lambda row: int(row["rollout"]))
     if len(rollouts) < 2:
         return ()
     first, last = directory.read_evaluation(rollouts[0]), directory.read_evaluation(rollouts[-1])
@@ -124,14 +143,13 @@ def _part_change(name: str, before: PartSummary, after: PartSummary) -> PartChan
     return PartChange(name=name, difference=difference, skills=tuple(skills))
 
 
-def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> RolloutRow:
+def _rollout(row: Row, outcomes: Outcomes) -> RolloutRow:
     design, regret, train = row.get("design", {}), row.get("regret", {}), row.get("train", {})
     rollout = row["rollout"]
-    played = _played_at(pool, specs, rollout)
+    played = {key: found for key, all_of_it in outcomes.items() for found in all_of_it if found.rollout == rollout}
     regrets = {identity: [outcome.regret] for identity, outcome in played.items()}
     floored = {key: [None if value is None else max(value, 0.0)] for key, (value,) in regrets.items()}
-    made = [spec.source for spec in specs.values() if spec.provenance.get("rollout") == rollout]
-    programs = design.get("programs", 0)
+    programs, recent = design.get("programs", 0), design.get("recent") or {}
     return RolloutRow(
         rollout=rollout,
         certified=_share(design.get("certified_share"), _decided(design)),
@@ -141,7 +159,7 @@ def _rollout(row: Row, pool: Pool, specs: Mapping[str, EnvironmentSpec]) -> Roll
         hinted_win_rate=_mean({key: outcome.hinted for key, outcome in played.items()}, regret.get("hinted")),
         learnable=_share(row["play"].get("learnable_share"), row["play"].get("environments", 0)),
         distinct=design["distinct"] / programs if programs else None,
-        vendi=vendi_score(tfidf_similarity(made)) / len(made) if len(made) > 1 else None,
+        vendi=recent["vendi"] if recent.get("designs") else None,
         rejected_by=design.get("gates", {}),
         regimes={name: round(share * regret["environments"]) for name, share in regret.get("regimes", {}).items()},
         losses={name: train[key] for name, key in _LOSSES.items() if train.get(key) is not None},
@@ -174,14 +192,8 @@ def _mean(returns: Returns, told: float | None, *, bounds: tuple[float, float] =
     return Estimate(value=told, low=interval.low, high=interval.high, count=interval.n, missing=interval.missing)
 
 
-def _played_at(pool: Pool, ids: Iterable[str], rollout: int) -> dict[str, OutcomeRow]:
-    """The outcome of every environment that was played at a rollout."""
-    found = ((identity, outcome) for identity in ids for outcome in pool.outcomes(identity))
-    return {identity: outcome for identity, outcome in found if outcome.rollout == rollout}
-
-
-def _entry(pool: Pool, spec: EnvironmentSpec) -> EnvironmentEntry:
-    outcomes, certificate = pool.outcomes(spec.id), pool.certificate(spec.id)
+def _entry(pool: Pool, spec: EnvironmentSpec, outcomes: Sequence[OutcomeRow]) -> EnvironmentEntry:
+    certificate = pool.certificate(spec.id)
     last = outcomes[-1] if outcomes else None
     with_regret = next((outcome for outcome in outcomes if outcome.regret is not None), None)
     return EnvironmentEntry(
@@ -207,7 +219,10 @@ def _chosen(entries: Iterable[EnvironmentEntry]) -> tuple[EnvironmentEntry, ...]
     return tuple({entry.id: entry for entry in wanted}.values())[:_FEATURED]
 
 
-def _alarms(specs: Sequence[EnvironmentSpec]) -> tuple[str, ...]:
-    sources = [spec.source for spec in specs]
-    families = [summarise(source) for source in sources]
-    return collapse_alarm(measure(sources, [fingerprint(source) for source in sources], families))
+def _alarms(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What is wrong with the newest designs, and since which rollout there was no set without an alarm."""
+    designed = [row for row in rows if "design" in row]
+    alarms = designed[-1]["design"].get("alarms", []) if designed else []
+    quiet = [place for place, row in enumerate(designed) if not row["design"].get("alarms")]
+    since = designed[quiet[-1] + 1 if quiet else 0]["rollout"] if alarms else 0
+    return tuple(f"Designs collapse, since rollout {since}: {alarm}" for alarm in alarms)

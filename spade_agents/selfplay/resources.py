@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.memory import Memory
-from spade_agents.errors import InfrastructureError
+from spade_agents.errors import CheckpointError, InfrastructureError
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import Evaluator
 from spade_agents.rollout.groups import Sandbox as Plays
@@ -22,6 +22,7 @@ from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings, SupervisedReplay
 from spade_agents.selfplay.state import LoopState
+from spade_agents.settings import to_toml
 from spade_agents.telemetry import ProgressReporter, Row
 from spade_agents.training.engine import TrainingEngine
 from spade_agents.training.samples import SupervisedSample
@@ -145,6 +146,7 @@ class Resources:
     def save(self, draft: Checkpoint, state: LoopState) -> None:
         """Fill a checkpoint."""
         draft.state.write_bytes(state.to_json())
+        draft.config.write_text(to_toml(self.settings), encoding="utf-8")
         draft.memory.write_text(self.memory.to_jsonl(), encoding="utf-8")
         self.engine.export(draft.model)
         about = {
@@ -159,11 +161,22 @@ class Resources:
         self.engine.save(draft.engine)
 
     def load(self, saved: Checkpoint) -> LoopState:
-        """Take up a run at a checkpoint: records cut back to it, memory, engine and policy as they were then."""
-        state = LoopState.from_json(saved.state.read_bytes())
+        """Take up a run at a checkpoint: records cut back to it, memory, engine and policy as they were then.
+
+        Raises:
+            CheckpointError: it is another one than its name says, or its state or memory cannot be read.
+            UsageError: records from before it are damaged.
+        """
+        state = LoopState.from_json(saved.read(saved.state))
+        if state.rollout + state.finished != saved.number:
+            raise CheckpointError(
+                f"{saved.path} holds the state after {state.rollout} rollouts: it was renamed or mixed with another "
+                "checkpoint; remove that folder to go on from the one before it"
+            )
+        memory = Memory.from_jsonl(saved.read(saved.memory).decode(), self.settings.designer.memory)
         self.directory.truncate(rollout=state.rollout, metrics_rows=state.metrics_rows)
         self.pool.truncate(state.pool, rollout=state.rollout)
-        self.memory = Memory.from_jsonl(saved.memory.read_text(encoding="utf-8"), self.settings.designer.memory)
+        self.memory = memory
         for identity in state.pool:
             self.remember_novelty(self.pool.spec(identity))
         self.engine.load(saved.engine)

@@ -14,7 +14,7 @@ from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import open_transport
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.loop import StopRequest, run_loop
-from spade_agents.selfplay.preflight import Parts, make_evaluator, prepare, told_level
+from spade_agents.selfplay.preflight import Parts, make_evaluator, prepare, same_settings, told_level
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import FrozenDesigner, RunSettings
@@ -52,7 +52,7 @@ class RunResult:
     @property
     def evaluations(self) -> list[dict[str, Any]]:
         """The rows of held-out evaluations, oldest first."""
-        return [row for row in self.rows if row["kind"] == "evaluation"]
+        return [row for row in self.rows if row.get("kind") == "evaluation"]
 
 
 def train(
@@ -94,20 +94,21 @@ def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunR
     """Go on with a run from its newest checkpoint: the same next batch as if it had not been stopped.
 
     Raises:
-        UsageError: no run there, or the sandbox is too weak here.
+        UsageError: no run there, another process is at work on it, or the sandbox is too weak here.
+        ConfigurationError: its configuration was changed in what decides the next batch.
         CheckpointError: no finished checkpoint, or a corrupt one.
     """
     directory, told = RunDirectory.open(Path(run)), progress or SilentReporter()
-    settings, checkpoint = directory.settings, newest_stable(directory.checkpoints)
+    settings = directory.settings
+    same_settings(newest_stable(directory.checkpoints), settings)
     parts = prepare(settings)
 
-    def reopen() -> RunDirectory:
-        directory.note_resumed(parts.sandbox.level, parts.sandbox.attempts)
-        return directory
-
     async def go_on(engine: TrainingEngine) -> RunResult:
-        async with _opened(settings, engine, parts, told, reopen) as resources:
-            return await _run(resources, resources.load(checkpoint))
+        async with _opened(settings, engine, parts, told, lambda: directory) as resources:
+            # Looked for again: until the run was locked, another process may have gone on with it.
+            state = resources.load(newest_stable(directory.checkpoints))
+            directory.note_resumed(parts.sandbox.level, parts.sandbox.attempts)
+            return await _run(resources, state)
 
     return _driven(settings, directory.path, parts, told, go_on)
 
@@ -162,9 +163,11 @@ async def _opened(
         if isinstance(settings.designer.policy, FrozenDesigner):
             target = settings.designer.policy.target or str(parts.start)
             designer = await stack.enter_async_context(open_policy(target))
+        found = directory()
+        stack.enter_context(found.locked())
         yield Resources(
             settings=settings,
-            directory=directory(),
+            directory=found,
             policy=policy,
             designer=designer,
             engine=engine,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +22,7 @@ import zstandard
 
 from spade_agents.designer.attempts import DesignOutcome
 from spade_agents.errors import UsageError
+from spade_agents.files import write_whole
 from spade_agents.rollout import EvalSummary
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.settings import load_settings, to_toml
@@ -26,8 +30,9 @@ from spade_agents.telemetry import MetricsLog
 from spade_agents.trajectory import Trajectory
 from spade_environments.sandbox.probe import Attempt
 
-__all__ = ["RunDirectory", "manifest", "refuse_existing", "write_whole"]
+__all__ = ["RunDirectory", "manifest", "refuse_existing"]
 
+_ROLLOUT = re.compile(r"rollout-([0-9]+)(\.designs)?\.jsonl\.zst")
 _PACKAGES = ("spade-agents", "torch", "transformers", "deepspeed", "numpy", "pydantic", "msgspec")
 
 
@@ -166,11 +171,50 @@ class RunDirectory:
             raise UsageError(f"{path} cannot be read: {error}; the run is damaged") from error
 
     def truncate(self, *, rollout: int, metrics_rows: int) -> None:
-        """Forget what was recorded after a checkpoint: metrics rows beyond it, plays of `rollout` and later."""
+        """Forget what was recorded after a checkpoint: metrics rows beyond it, plays of `rollout` and later.
+
+        Raises:
+            UsageError: rows from before it are missing or damaged.
+        """
+        found = len(self.metrics.rows())
+        if found < metrics_rows:
+            raise UsageError(
+                f"{self.metrics.path} holds {found} whole rows and wanted {metrics_rows}, as many as the checkpoint "
+                "counts: the file was cut; put a whole copy back, or remove the checkpoint to go on from an earlier one"
+            )
         self.metrics.truncate(metrics_rows)
         for path in (self.path / "trajectories").iterdir():
-            if path.suffix != ".zst" or int(path.name.split("-")[1].split(".")[0]) >= rollout:
+            named = _ROLLOUT.fullmatch(path.name)
+            if named and int(named[1]) >= rollout:
                 path.unlink()
+        for folder in (self.path, self.path / "trajectories", self.path / "evaluations", self.environments):
+            for draft in folder.glob(".*.draft"):
+                draft.unlink()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the run to this process; the system lets go of it however the process ends.
+
+        Raises:
+            UsageError: another process is at work on the run.
+        """
+        with (self.path / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise UsageError(
+                    f"another process ({file.read(80).strip() or 'unknown'}) is at work on the run {self.path}; wait "
+                    "until it ends, or stop it by Ctrl-C there"
+                ) from error
+            except OSError as error:
+                raise UsageError(
+                    f"the run {self.path} cannot be kept to one process: {error.strerror}; move it to a local disk"
+                ) from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {platform.node()}\n")
+            file.flush()
+            yield
 
     def _trajectories(self, rollout: int) -> Path:
         return self.path / "trajectories" / f"rollout-{rollout:06d}.jsonl.zst"
@@ -184,16 +228,6 @@ def refuse_existing(path: Path) -> None:
     """
     if path.exists():
         raise UsageError(f"{path} exists already; give another --out, or go on with it by: spade train --resume {path}")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is either absent (or as it was) or complete, also after a kill or a power cut."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def manifest(sandbox_level: str) -> Mapping[str, Any]:

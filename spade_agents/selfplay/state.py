@@ -122,6 +122,7 @@ class LoopState:
         corpus_position: documents drawn so far.
         skill_position: slots filled so far, for the round robin over skills.
         potential: averages of the learning-potential reward.
+        recent: programs of the newest designs, newest last; the alarm for a collapse looks at them.
         pool: ids of all environments admitted so far, in order.
         metrics_rows: rows of metrics written so far.
         evaluated: rollouts done at the last evaluation; `None` before the first one.
@@ -134,6 +135,7 @@ class LoopState:
     corpus_position: int = 0
     skill_position: int = 0
     potential: PotentialState = field(default_factory=PotentialState)
+    recent: tuple[str, ...] = ()
     pool: tuple[str, ...] = ()
     metrics_rows: int = 0
     evaluated: int | None = None

@@ -92,6 +92,23 @@ def test_one_ruling_family_raises_the_alarm():
     assert told == "one family holds 75% of 64 designs; wanted at most 50%"
 
 
+def test_near_copies_raise_the_alarm_by_their_vendi_score_alone():
+    (told,) = collapse_alarm(diversity(vendi=0.125))
+    assert told == "64 designs are as diverse as 8.0 unlike ones; wanted at least 16.0 (Vendi score)"
+    assert collapse_alarm(diversity(vendi=0.25)) == ()
+    assert collapse_alarm(diversity(vendi=0.125), CollapseSettings(min_vendi=0.1)) == ()
+
+
+def test_a_set_of_one_program_with_other_numbers_is_a_collapse_and_unlike_programs_are_none():
+    word = "class Desk: " + " ".join(f"w{k}" for k in range(100)) + " {n} end"
+    copies = [word.format(n=n) for n in range(8)]
+    measured = measure(copies, [str(n) for n in range(8)], [str(n) for n in range(8)])
+    assert measured.vendi < 0.25
+    assert len(collapse_alarm(measured)) == 1
+    unlike = [" ".join(f"w{n}_{k}" for k in range(12)) for n in range(8)]
+    assert collapse_alarm(measure(unlike, unlike, unlike)) == ()
+
+
 def test_of_a_handful_of_designs_nothing_is_said():
     few = diversity(designs=3, distinct_share=1 / 3)
     assert collapse_alarm(few) == ()

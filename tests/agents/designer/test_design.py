@@ -1,6 +1,7 @@
 """Slots, attempts, retries, admission and hints."""
 
 import re
+from dataclasses import replace
 
 from spade_agents.designer.attempts import AttemptVerdict
 from spade_agents.designer.design import Designer, DesignerSettings
@@ -119,6 +120,16 @@ def test_the_compact_prompt_holds_skill_memory_and_document():
     assert system.content == "design"
     assert user.content == "skill: data retrieval\nmemory: Shelf: get: state\ndocument: a shelf"
     assert [m.content for m in hint_messages("x = 1\n", style="compact")] == ["hint", "x = 1\n"]
+
+
+def test_of_an_unknown_regret_the_full_prompt_says_nothing():
+    known = MemorySeed(summary="", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
+    told = [
+        design_messages(DesignRequest(skill=Skill.DATA_RETRIEVAL, seeds=(seed,)), style="full")[1].content
+        for seed in (known, replace(known, regret=None))
+    ]
+    assert "solved 50% of its plays and a hint was worth +0.10. Build" in told[0]
+    assert "solved 50% of its plays. Build" in told[1]
 
 
 def test_the_full_prompt_shows_the_contract_an_example_of_the_skill_the_memory_and_the_document():

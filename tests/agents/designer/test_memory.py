@@ -33,6 +33,12 @@ def test_candidates_share_the_skill_have_a_middling_win_rate_and_the_highest_reg
     assert [r.environment_id for r in memory.candidates(RETRIEVAL)] == [str(n) for n in range(14, 4, -1)]
 
 
+def test_an_unknown_regret_is_no_0_and_comes_last():
+    memory = Memory(records=[record(1, regret=None), record(2, regret=-0.5)])
+    assert [r.environment_id for r in memory.candidates(RETRIEVAL)] == ["2", "1"]
+    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records[0].regret is None
+
+
 def test_only_the_latest_record_of_an_environment_counts():
     memory = Memory()
     memory.add(record(1, win_rate=0.5))

@@ -25,7 +25,7 @@ from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings
-from spade_agents.telemetry import SilentReporter
+from spade_agents.telemetry import LineReporter, SilentReporter
 from spade_agents.training.metrics import TokenStats, summary
 from spade_agents.training.samples import SupervisedSample
 from spade_environments import ToolCall
@@ -207,7 +207,18 @@ async def run(path: Path, chosen: RunSettings, behaviour: Behaviour | None = Non
         return resources, await run_loop(resources, state, StopRequest())
 
 
+async def interruptible(path: Path, chosen: RunSettings) -> None:
+    """As `run`, but Ctrl-C stops it after the rollout in hand; every line said goes to standard output."""
+    is_there = os.path.exists(path)  # noqa: PTH110, ASYNC240
+    stop, progress = StopRequest(), LineReporter(sys.stdout)
+    async with scripted_resources(path, chosen) as resources:
+        state = resources.load(newest_stable(resources.directory.checkpoints)) if is_there else LoopState()
+        resources.progress = progress
+        with stop.on_interrupt(progress.say):
+            await run_loop(resources, state, stop)
+
+
 if __name__ == "__main__":
     import asyncio
 
-    asyncio.run(run(Path(sys.argv[1]), settings(*sys.argv[2:])))
+    asyncio.run(interruptible(Path(sys.argv[1]), settings(*sys.argv[2:])))

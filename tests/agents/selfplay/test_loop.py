@@ -209,6 +209,24 @@ async def test_a_planted_environment_fault_and_an_infrastructure_fault_leave_the
     assert tuple(sample.advantage for sample in agent_batch(chosen, [group])) == group_advantages(rest.returns)
 
 
+async def test_hinted_plays_that_the_host_lost_leave_no_regret_no_reward_and_no_trained_design(tmp_path):
+    class HintedPlaysAreLost(Behaviour):
+        def play(self, conversation, rng):
+            if "hint:" in conversation.messages[1].content:
+                raise InfrastructureError("the engine is gone")
+            return super().play(conversation, rng)
+
+    chosen = settings("run.rollouts=2", "selfplay.play.retries=0")
+    resources, _ = await run(tmp_path / "run", chosen, HintedPlaysAreLost(broken=0.0))
+    rows = resources.directory.metrics.rows()
+    told = rows[0]["regret"]
+    assert [told[name] for name in ("raw", "floored", "hinted", "unhinted", "environments")] == [None] * 4 + [0]
+    assert rows[0]["play"]["outcomes"][Outcome.INFRASTRUCTURE_FAULT.value] == 12
+    assert [record.regret for record in resources.memory.records] == [None] * 3
+    assert samples(resources.engine.batches[-1], Role.DESIGNER) == []
+    assert rows[-1]["train"]["designer_reward"] is None
+
+
 async def test_two_runs_of_one_seed_write_the_same_metrics_and_another_seed_does_not(tmp_path):
     first, _ = await run(tmp_path / "first", settings("run.rollouts=3"))
     second, _ = await run(tmp_path / "second", settings("run.rollouts=3"))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import random
+import re
+from dataclasses import replace
+
 import pytest
 
+from spade_agents.cli.runs import conclude
 from spade_agents.errors import UsageError
 from spade_agents.rollout import EvalSummary, PartSummary
+from spade_agents.selfplay import RunResult
+from spade_agents.selfplay.records import told
 from spade_agents.selfplay.reporting import evaluation_of, report_data, write_report
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings
+from tests.agents.report.test_page import Elements
 from tests.agents.selfplay.scripted import Behaviour, run, settings
 
 
@@ -51,6 +60,119 @@ async def test_a_scripted_run_has_every_figure_of_its_report(tmp_path):
     assert "With the hint" in page
 
 
+class OneDesign(Behaviour):
+    """Writes one and the same program, whatever it is asked for."""
+
+    def respond(self, conversation, rng):
+        if conversation.messages[0].content == "design":
+            rng = random.Random(0)
+        return super().respond(conversation, rng)
+
+
+async def test_a_forced_collapse_raises_the_alarm_in_metrics_on_the_console_and_in_the_report(tmp_path, capsys):
+    chosen = settings("run.rollouts=3", "novelty.enabled=false", "selfplay.period=1", "collapse.min_designs=6")
+    await run(tmp_path / "r", chosen, OneDesign(broken=0.0))
+    rows = [row for row in RunDirectory(tmp_path / "r").metrics.rows() if row["kind"] == "rollout"]
+    assert [row["design"]["recent"]["designs"] for row in rows] == [3, 6, 9]
+    assert [bool(row["design"]["alarms"]) for row in rows] == [False, True, True]
+    assert rows[1]["design"]["recent"]["vendi"] == pytest.approx(1 / 6)
+    wanted = "6 designs are as diverse as 1.0 unlike ones; wanted at least 1.5 (Vendi score)"
+    assert wanted in rows[1]["design"]["alarms"]
+    assert f"\nAlarm: {wanted}" in told(rows[1])
+    alarms = report_data(RunDirectory.open(tmp_path / "r")).alarms
+    assert any("since rollout 1: 9 designs are as diverse as 1.0 unlike ones" in alarm for alarm in alarms)
+    assert "Designs collapse, since rollout 1" in write_report(tmp_path / "r").read_text()
+    conclude(RunResult(path=tmp_path / "r", finished=True, rollouts=3), as_json=False)
+    assert "Alarm: 9 designs are as diverse as 1.0" in capsys.readouterr().out
+
+
+async def test_designs_that_differ_raise_no_alarm_and_the_window_forgets_the_oldest(tmp_path):
+    chosen = settings("run.rollouts=3", "selfplay.period=1", "collapse.min_designs=3", "collapse.window=4",
+                      "collapse.max_family=1.0")  # fmt: skip
+    _, state = await run(tmp_path / "r", chosen, Behaviour(broken=0.0))
+    rows = [row for row in RunDirectory(tmp_path / "r").metrics.rows() if row["kind"] == "rollout"]
+    assert [row["design"]["recent"]["designs"] for row in rows] == [3, 4, 4]
+    assert [row["design"]["alarms"] for row in rows] == [[], [], []]
+    assert len(state.recent) == 4
+
+
+async def test_the_report_counts_at_each_set_how_many_designs_every_gate_rejected(tmp_path):
+    await run(tmp_path / "r", settings(), Behaviour(broken=0.8))
+    rows = [row for row in RunDirectory(tmp_path / "r").metrics.rows() if row["kind"] == "rollout"]
+    data = report_data(RunDirectory.open(tmp_path / "r"))
+    assert [dict(row.rejected_by) for row in data.rollouts] == [row.get("design", {}).get("gates", {}) for row in rows]
+    assert sum(data.rollouts[0].rejected_by.values()) == rows[0]["design"]["verdicts"]["rejected"] > 0
+    page = write_report(tmp_path / "r").read_text()
+    for row in data.rollouts:
+        for gate, count in row.rejected_by.items():
+            assert f"<title>{gate}, rollout {row.rollout}: {count}</title>" in page
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(2)>&</pre></style>"
+STEERING = "\x1b[2J\x07\x9b\u202e\u2028"
+
+
+class HostileText(Behaviour):
+    """Writes markup and terminal escapes wherever a designer or an agent can."""
+
+    def respond(self, conversation, rng):
+        said = super().respond(conversation, rng)
+        if conversation.messages[0].content == "design":
+            source = said.content.replace('return "set"', f"return {HOSTILE!r}").replace(
+                "Set the level.", f"Set {HOSTILE!r}."
+            )
+            return replace(said, content=source.replace("class ", f"# {HOSTILE} {STEERING[2:4]}\nclass ", 1))
+        if conversation.messages[0].content == "hint":
+            return replace(said, content=f"hint {HOSTILE} {STEERING}")
+        return replace(said, content=f"{said.content} {HOSTILE}{STEERING}")
+
+
+async def parts_named_hostilely(policy, *, step, seed):
+    part = PartSummary(plays=4, missing=0, win_rate=0.5, low=0.1, high=0.9, by_skill={HOSTILE: 0.5}, wins={"a:1": 1.0})
+    return EvalSummary(step=step, parts={HOSTILE + STEERING: part})
+
+
+async def test_nothing_that_a_designer_or_an_agent_writes_acts_in_the_report(tmp_path):
+    await run(tmp_path / "r", settings(), HostileText(broken=0.0), parts_named_hostilely)
+    page = write_report(tmp_path / "r").read_bytes().decode("utf-8")
+    data = report_data(RunDirectory.open(tmp_path / "r"))
+    written = [data.featured[0].source, data.featured[0].hint, *(part.name for part in data.changes)]
+    said = [line.text for featured in data.featured for play in featured.plays for line in play.lines]
+    assert all(HOSTILE in text for text in written)
+    assert sum(HOSTILE in text for text in said) > 4
+    assert any(STEERING in text for text in said)
+    elements = Elements()
+    elements.feed(page)
+    assert (elements.unbalanced, elements.open) == ([], [])
+    assert not {"script", "img", "link", "iframe", "object", "base", "form"} & set(elements.tags)
+    assert not [name for name, _ in elements.attributes if name.startswith("on") or name in ("src", "srcset", "style")]
+    assert all((value or "").startswith("#") for name, value in elements.attributes if "href" in name)
+    assert "".join(elements.text).count(HOSTILE) > 10
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u202e\ud800-\udfff]", page)
+
+
+def test_a_report_of_figures_that_no_encoding_holds_is_written_all_the_same(tmp_path):
+    directory = RunDirectory.create(tmp_path / "r", RunSettings(), "A")
+    part = {"win_rate": 0.5, "low": 0.1, "high": 0.9, "plays": 4, "missing": 0, "by_skill": {}}
+    (directory.path / "metrics.jsonl").write_text(
+        json.dumps({"kind": "evaluation", "rollout": 0, "parts": {"\ud800\x00": part}, "seconds": {}}) + "\n"
+    )
+    page = write_report(directory.path).read_text()
+    assert "Held-out solve rate, \\ud800\\u0000" in page
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+async def test_a_young_run_has_a_report_of_what_there_is(tmp_path, rows):
+    await run(tmp_path / "r", settings("run.rollouts=2", "evaluation.every=1"), evaluator=improving)
+    directory = RunDirectory.open(tmp_path / "r")
+    directory.metrics.truncate(rows)
+    for path in (directory.path / "trajectories").iterdir():
+        path.unlink()
+    elements = Elements()
+    elements.feed(write_report(tmp_path / "r").read_text())
+    assert (elements.unbalanced, elements.open) == ([], [])
+
+
 def test_a_run_that_has_done_nothing_yet_has_a_report_that_says_so(tmp_path):
     RunDirectory.create(tmp_path / "r", RunSettings(), "D")
     assert "This run has no figures yet." in write_report(tmp_path / "r").read_text()
@@ -69,6 +191,13 @@ def test_a_folder_that_is_no_run_has_no_report(tmp_path):
         ("manifest.json", "[]", "manifest.json holds no JSON object"),
         ("metrics.jsonl", '{"kind": "rollout"\n', "line 1, is no row of JSON"),
         ("metrics.jsonl", "5\n", "line 1, is no row of JSON"),
+        ("metrics.jsonl", '{"kind": "rollout"}\n', r"row 1, is no row of kind rollout \(KeyError: 'rollout'\)"),
+        ("metrics.jsonl", '{"kind": "rollout", "rollout": 0, "play": []}\n', "row 1, is no row of kind rollout"),
+        (
+            "metrics.jsonl",
+            '{"kind": "evaluation", "rollout": 0, "parts": [1]}\n',
+            "row 1, is no row of kind evaluation",
+        ),
     ],
 )
 def test_a_run_with_a_spoilt_file_has_no_report_and_says_which_file(tmp_path, name, spoilt, told):
