@@ -37,6 +37,7 @@ def _facts() -> dict[str, Any]:
     import os
     import platform
     import shutil
+    import sys
 
     return {
         "python": platform.python_version(),
@@ -44,7 +45,7 @@ def _facts() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "compiler": shutil.which("g++") or shutil.which("c++") or "none found: DeepSpeed cannot compile its operators",
         "packages": {name: _version(name) for name in _PACKAGES},
-        "sandbox": asyncio.run(sandbox_facts(system=platform.system(), machine=platform.machine())),
+        "sandbox": asyncio.run(sandbox_facts(system=sys.platform, machine=platform.machine())),
     }
 
 
@@ -58,13 +59,13 @@ def _version(name: str) -> str | None:
 
 
 async def sandbox_facts(
-    settings: LocalSandboxSettings | None = None, *, system: str = "Linux", machine: str = "x86_64"
+    settings: LocalSandboxSettings | None = None, *, system: str = "linux", machine: str = "x86_64"
 ) -> dict[str, Any]:
     """At which level the sandbox comes up, what was attempted in it, and what its level does not stop.
 
     Args:
         settings: of the sandbox; the usual ones unless given.
-        system: as `platform.system()` names it.
+        system: as `sys.platform` names it.
         machine: as `platform.machine()` names it.
     """
     from spade_environments import HostFault
@@ -73,8 +74,8 @@ async def sandbox_facts(
 
     warning = machine_limits(system, machine).warning
     try:
-        found = await probe(settings)
-    except (HostFault, OSError, ImportError) as error:
+        found = await probe(settings, system=system)
+    except (HostFault, OSError) as error:
         return {"works": False, "level": None, "error": str(error), "warning": warning}
     level = level_named(found.level)
     return {

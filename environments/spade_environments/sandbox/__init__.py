@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from spade_environments.env import EnvironmentDescription, EpisodeEnv, OrderError
+from spade_environments.faults import FaultKind, HostFault
 from spade_environments.limits import Limits
 from spade_environments.sandbox.code import CodeRunner, open_code_runner, run_code
 from spade_environments.sandbox.code_settings import CodeLimits, CodeSettings, E2BCodeSettings, LocalCodeSettings
 from spade_environments.sandbox.execution import Execution, ExecutionOutcome
 from spade_environments.sandbox.jail import JailLimits, python_folders, run_jailed
+from spade_environments.sandbox.levels import machine_limits
 from spade_environments.sandbox.settings import InlineSandboxSettings, LocalSandboxSettings, SandboxSettings
 from spade_environments.spec import EnvironmentSpec
 
@@ -55,14 +58,20 @@ class Sandbox(Protocol):
 
 
 def open_sandbox(
-    settings: SandboxSettings | None = None, *, trusted: frozenset[str] = frozenset()
+    settings: SandboxSettings | None = None, *, trusted: frozenset[str] = frozenset(), system: str = sys.platform
 ) -> AbstractAsyncContextManager[Sandbox]:
     """A sandbox for `async with`; it belongs to the event loop that entered it.
+
+    On a system other than Linux the local one has no layer of the kernel's: it is at level D, see `levels`.
 
     Args:
         settings: which backend, under which limits; the local one unless given.
         trusted: ids of specs that the inline backend runs besides the catalogue's. No setting: a file that is read must
             not be able to widen it.
+        system: as `sys.platform` names it.
+
+    Raises:
+        HostFault: no sandbox runs on this system.
 
     >>> async with open_sandbox() as sandbox:                  # doctest: +SKIP
     ...     async with await sandbox.open(spec) as env:
@@ -71,6 +80,12 @@ def open_sandbox(
     chosen = LocalSandboxSettings() if settings is None else settings
     if isinstance(chosen, InlineSandboxSettings):
         return _open_inline(chosen, trusted)
+    if system == "win32":
+        raise HostFault(FaultKind.SANDBOX_SETUP, "load", machine_limits(system, "").warning)
+    if system != "linux":
+        from spade_environments.sandbox.plain import open_plain
+
+        return open_plain(chosen)
     from spade_environments.sandbox.local import open_local
 
     return open_local(chosen)

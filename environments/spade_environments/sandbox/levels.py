@@ -104,24 +104,28 @@ _ARM = (
     "trust what the attempts below show"
 )
 _MACHINES: Mapping[tuple[str, str], Machine] = {
-    ("Linux", "x86_64"): Machine(best="A"),
-    ("Linux", "aarch64"): Machine(best="A", warning=_ARM),
+    ("linux", "x86_64"): Machine(best="A"),
+    ("linux", "aarch64"): Machine(best="A", warning=_ARM),
 }
 
 
 def machine_limits(system: str, machine: str) -> Machine:
-    """What to expect of a machine, by the names that `platform.system()` and `platform.machine()` give it.
+    """What to expect of a machine, by the names that `sys.platform` and `platform.machine()` give it.
 
-    >>> machine_limits("Linux", "x86_64").best
+    >>> machine_limits("linux", "x86_64").best
     'A'
     """
-    if system == "Linux":
+    if system == "linux":
         told = f"there is no system-call filter for {machine}, so sockets, pipes and every system call stay open"
         return _MACHINES.get((system, machine), Machine(best="C", warning=told))
-    if system == "Darwin":
+    if system == "darwin":
         return Machine(
             best="D",
             warning="macOS has neither seccomp nor Landlock: an environment is a process with limits and no more. Run "
             "nothing here that you distrust; use Linux, or a Linux machine in a virtual one",
         )
-    return Machine(best="none", warning=f"the sandbox does not run on {system or 'this system'}; use Linux")
+    if system == "win32":
+        return Machine(
+            best="none", warning="the sandbox does not run on Windows; use Linux, or the Linux that it offers"
+        )
+    return Machine(best="D", warning=f"on {system} an environment is a process with limits and no more; use Linux")

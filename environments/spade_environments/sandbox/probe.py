@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass, replace
 
 from spade_environments.faults import EnvironmentFault
@@ -44,16 +45,18 @@ class ProbeReport:
 
 _NOT_STOPPED = ("done", "ended (exit)")
 # A program that was started in the child's place ends as an exit.
-_MODULES = ("ctypes", "mmap", "os", "platform", "resource", "socket", "threading")
+_MODULES = ("ctypes", "mmap", "os", "platform", "resource", "socket", "sys", "threading")
 _SOURCE = """
 from spade_environments import TextEnv
-import ctypes, mmap, os, platform, resource, socket, threading
+import ctypes, mmap, os, platform, resource, socket, sys, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
 ARM = platform.machine() == "aarch64"
 
 
 def call(x86_64, aarch64, *arguments):
+    if sys.platform != "linux":
+        raise OSError("this system has no such call")
     if libc.syscall(aarch64 if ARM else x86_64, *arguments) < 0:
         raise OSError(ctypes.get_errno(), "refused")
 
@@ -112,7 +115,7 @@ class Probe(TextEnv):
 """
 
 
-async def probe(settings: LocalSandboxSettings | None = None) -> ProbeReport:
+async def probe(settings: LocalSandboxSettings | None = None, *, system: str = sys.platform) -> ProbeReport:
     """Try everything in children of the sandbox that `settings` describe, each attempt in its own child.
 
     Raises:
@@ -121,7 +124,7 @@ async def probe(settings: LocalSandboxSettings | None = None) -> ProbeReport:
     settings = LocalSandboxSettings() if settings is None else settings
     modules = tuple({*settings.extra_modules, *_MODULES})
     quick = replace(settings.limits, step_cpu=0.2)
-    async with open_sandbox(replace(settings, extra_modules=modules, limits=quick)) as sandbox:
+    async with open_sandbox(replace(settings, extra_modules=modules, limits=quick), system=system) as sandbox:
         spec = EnvironmentSpec(name="probe", source=_SOURCE, skill=Skill.ERROR_RECOVERY)
         async with await sandbox.open(spec) as env:
             await env.reset(0)

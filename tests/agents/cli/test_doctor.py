@@ -55,7 +55,22 @@ async def test_a_layer_that_is_switched_off_lowers_the_level_and_is_told_in_word
 
 async def test_a_sandbox_that_does_not_come_up_is_told_and_not_decidable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    facts = await sandbox_facts(system="Linux", machine="aarch64")
+    facts = await sandbox_facts(system="linux", machine="aarch64")
     assert _exit_code(facts) == 3
     assert _sandbox_lines(facts)[0].startswith("sandbox    none: host_fault in load")
     assert "never tried on such a machine" in _sandbox_lines(facts)[1]
+
+
+async def test_on_macos_the_level_is_d_with_a_warning_and_no_crash():
+    facts = await sandbox_facts(system="darwin", machine="arm64")
+    lines = _sandbox_lines(facts)
+    assert (facts["level"], _exit_code(facts)) == ("D", 1)
+    assert lines[1].startswith("  warning: macOS has neither seccomp nor Landlock")
+    assert "  NOT stopped  open a file of the host: done" in lines
+    assert "  stopped      spin: ended (timeout_cpu)" in lines
+
+
+async def test_on_windows_no_sandbox_opens_and_doctor_says_so():
+    facts = await sandbox_facts(system="win32", machine="AMD64")
+    assert _exit_code(facts) == 3
+    assert "does not run on Windows" in _sandbox_lines(facts)[0]

@@ -6,13 +6,13 @@ from spade_environments.sandbox.levels import DEGRADED, LEVELS, level_named, mac
 @pytest.mark.parametrize(
     ("system", "machine", "best", "told"),
     [
-        ("Linux", "x86_64", "A", ""),
-        ("Linux", "aarch64", "A", "never tried on such a machine"),
-        ("Linux", "riscv64", "C", "no system-call filter for riscv64"),
-        ("Darwin", "arm64", "D", "macOS has neither seccomp nor Landlock"),
-        ("Darwin", "x86_64", "D", "Run nothing here that you distrust"),
-        ("Windows", "AMD64", "none", "does not run on Windows"),
-        ("", "", "none", "does not run on this system"),
+        ("linux", "x86_64", "A", ""),
+        ("linux", "aarch64", "A", "never tried on such a machine"),
+        ("linux", "riscv64", "C", "no system-call filter for riscv64"),
+        ("darwin", "arm64", "D", "macOS has neither seccomp nor Landlock"),
+        ("darwin", "x86_64", "D", "Run nothing here that you distrust"),
+        ("win32", "AMD64", "none", "does not run on Windows"),
+        ("freebsd14", "amd64", "D", "on freebsd14 an environment is a process with limits"),
     ],
 )
 def test_what_a_machine_can_reach_is_a_table(system, machine, best, told):

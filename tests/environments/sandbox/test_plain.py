@@ -1,0 +1,89 @@
+"""The sandbox of a machine without the kernel's layers: every episode an interpreter of its own, at level D."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from spade_environments import EnvironmentFault, FaultKind, HostFault, ToolCall
+from spade_environments.registry import find
+from spade_environments.sandbox import Limits, LocalSandboxSettings, Sandbox, open_sandbox
+
+ACT = ToolCall(name="act", arguments={"action": "x"})
+QUICK = Limits(wall_factor=0.0, wall_floor=3.0, episode_cpu=30.0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox() -> AsyncIterator[Sandbox]:
+    settings = LocalSandboxSettings(limits=QUICK, extra_modules=("os", "resource", "select"))
+    async with open_sandbox(settings, system="darwin") as opened:
+        yield opened
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_gold_wins_at_level_d_and_the_same_seed_is_the_same_instance(sandbox):
+    assert sandbox.level == "D"
+    openings = []
+    for zygote in (0, 1):
+        async with await sandbox.open(find("ticket_desk"), zygote=zygote) as env:
+            openings.append((await env.reset(7)).text)
+            for action in await env.solution():
+                result = await env.step(action)
+            assert result.reward == 1.0
+    assert openings[0] == openings[1]
+
+
+FAULTS = {
+    "spins": ("while True: pass", FaultKind.TIMEOUT_CPU),
+    "waits for ever": ("import select; select.select([], [], [])", FaultKind.HOST_FAULT),
+    "spends its budget": (
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass", FaultKind.BUDGET_EPISODE,
+    ),
+    "ends its process": ("import os; os._exit(3)", FaultKind.EXIT),
+    "hangs up": ("import os; os.closerange(3, 16)\nwhile True: pass", FaultKind.PROTOCOL),
+    "raises": ("return 1 // 0", FaultKind.ENV_ERROR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_has_its_kind_and_ends_the_process(name, sandbox, make_spec, make_text_env):
+    body, kind = FAULTS[name]
+    env = await sandbox.open(make_spec(make_text_env(step=body)))
+    await env.reset(0)
+    with pytest.raises((EnvironmentFault, HostFault)) as caught:
+        await env.step(ACT)
+    assert (caught.value.kind, caught.value.phase) == (kind, "step")
+    await env.aclose()
+    assert sandbox._children == set()
+
+
+async def test_a_refused_import_is_told_by_name(sandbox, make_spec, make_text_env):
+    with pytest.raises(EnvironmentFault, match="module 'socket' is not available here") as caught:
+        await sandbox.open(make_spec(make_text_env(top="import socket")))
+    assert caught.value.kind is FaultKind.REJECT
+
+
+async def test_nothing_of_the_trainers_environment_is_there(sandbox, make_spec, make_text_env, monkeypatch):
+    monkeypatch.setenv("SECRET", "x")
+    body = make_text_env(step="import os; return str(dict(os.environ)), 0.0, False, False, {}")
+    async with await sandbox.open(make_spec(body)) as env:
+        await env.reset(0)
+        assert "SECRET" not in (await env.step(ACT)).observation.text
+
+
+async def test_closing_the_sandbox_leaves_no_process(make_spec, make_text_env):
+    async with open_sandbox(LocalSandboxSettings(), system="darwin") as opened:
+        env = await opened.open(make_spec(make_text_env()))
+        pid = env._backend._process.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_windows_has_no_sandbox():
+    with pytest.raises(HostFault, match="does not run on Windows"):
+        open_sandbox(system="win32")
