@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import socket
 import sys
+from _sitebuiltins import Quitter
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,9 @@ from . import code, imports, lockdown, threads
 from .zygote import Zygote
 
 __all__ = ["CodeZygote", "main"]
+
+_STACK = 64 * 1024 * 1024
+# Programs recurse deeply, through cached functions too; it counts as memory where it is used.
 
 
 def main(control: int, options: str) -> None:
@@ -22,6 +27,7 @@ def main(control: int, options: str) -> None:
     lockdown.die_with_parent()
     imports.preload_for_code(settings["extra_modules"], settings["numpy_folder"])
     threads.run_threads_at_once()
+    builtins.exit, builtins.quit = Quitter("exit", ""), Quitter("quit", "")  # as a Python that is not bare has them
     imports.guard_imports((*imports.CODE_MODULES, *settings["extra_modules"]), of=imports.PROGRAM)
     sys.argv[:] = sys.orig_argv[:] = []
     policy = lockdown.Policy.of(memory_bytes=0, cpu_seconds=0, layers=settings["layers"])
@@ -40,6 +46,7 @@ class CodeZygote(Zygote):
             memory_bytes=request["memory"],
             cpu_seconds=request["cpu"],
             file_bytes=request["flood"],
+            stack_bytes=_STACK,
         )
         return lockdown.shut_in(channel, (stdin, stdout, stderr), parent, policy)
 

@@ -55,6 +55,7 @@ def enter(order: dict[str, Any]) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     known = landlock.version()
     root = os.geteuid() == 0
+    lockdown.be_first_to_die()
     lockdown.prctl(_PR_SET_NO_NEW_PRIVS, 1)
     hidden = _become_nobody([*order["readable"], order["scratch"]]) if root else False
     _limit(order)

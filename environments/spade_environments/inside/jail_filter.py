@@ -20,7 +20,7 @@ _REFUSED: dict[int, seccomp.Table] = {
         "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "mq_unlink": (241, 181),
         "memfd_create": (319, 279), "memfd_secret": (447, 447),
         # Other processes, by priority, placement or memory.
-        "setpriority": (141, 140), "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
+        "setpriority": (141, 140), "sched_setscheduler": (144, 119),
         "sched_setparam": (142, 118), "sched_setattr": (314, 274), "ioprio_set": (251, 30),
         "migrate_pages": (256, 238), "move_pages": (279, 239),
         # The machine.
@@ -42,7 +42,9 @@ _SIGNALS: seccomp.Table = {
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
 }  # fmt: skip
-_CLONE, _SOCKETPAIR, _PRLIMIT, _FCNTL = (56, 220), (53, 199), (302, 261), (72, 25)
+_CLONE, _SOCKETPAIR, _FCNTL = (56, 220), (53, 199), (72, 25)
+_PRLIMIT, _AFFINITY = (302, 261), (203, 122)
+# By a process id, which is 0 for the caller itself.
 _NEW_NAMESPACES = 0x7E020000
 _LOCAL, _STREAM, _PACKETS = 1, 1, 5
 _MODES = (0, 0x800, 0x80000, 0x80800)
@@ -82,5 +84,6 @@ def _by_argument(column: int) -> dict[int, seccomp.Verdict]:
         _CLONE[column]: seccomp.when_flagged(0, _NEW_NAMESPACES, denied, seccomp.ALLOW),
         _SOCKETPAIR[column]: seccomp.when_equal(0, (_LOCAL,), connected, denied),
         _PRLIMIT[column]: seccomp.when_equal(0, (0,), seccomp.ALLOW, denied),
+        _AFFINITY[column]: seccomp.when_equal(0, (0,), seccomp.ALLOW, denied),
         _FCNTL[column]: seccomp.when_equal(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX), denied, seccomp.ALLOW),
     }

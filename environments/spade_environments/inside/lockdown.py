@@ -20,6 +20,7 @@ __all__ = [
     "SETUP_FAILED",
     "Policy",
     "adopt_orphans",
+    "be_first_to_die",
     "children",
     "die_with_parent",
     "own_resident",
@@ -50,6 +51,7 @@ class Policy:
         memory_bytes: address space beyond the zygote's own.
         cpu_seconds: CPU time of the whole episode; the kernel's backstop behind the host's clock.
         zygote_bytes: address space of the zygote, measured once before the first fork.
+        stack_bytes: its stack; no more than this user may have.
         file_bytes: what it may write to one of the descriptors that it was given, where that is a file.
         landlock: the Landlock version to use; 0 for none.
         filters: the system-call filter; `None` for none.
@@ -58,6 +60,7 @@ class Policy:
     memory_bytes: int
     cpu_seconds: int
     zygote_bytes: int
+    stack_bytes: int = 8 * 1024 * 1024
     file_bytes: int = 0
     landlock: int = 0
     filters: seccomp.Filter | None = None
@@ -110,7 +113,7 @@ def seal_zygote(policy: Policy) -> None:
     Raises:
         OSError: a layer could not be put on, or does not hold.
     """
-    _be_first_to_die()
+    be_first_to_die()
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if policy.landlock:
         landlock.restrict(policy.landlock)
@@ -163,8 +166,8 @@ def _keep_only(channel: int, standard: tuple[int, int, int]) -> None:
     os.closerange(CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _be_first_to_die() -> None:
-    """When the machine runs out of memory, an episode dies before the trainer does."""
+def be_first_to_die() -> None:
+    """When the machine runs out of memory, this process dies before the trainer does."""
     file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(file, b"1000")
     os.close(file)
@@ -200,11 +203,16 @@ def _limit(policy: Policy) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NPROC: 0,
         resource.RLIMIT_NOFILE: 16,
-        resource.RLIMIT_STACK: 8 * 1024 * 1024,
+        resource.RLIMIT_STACK: _at_most(resource.RLIMIT_STACK, policy.stack_bytes),
         resource.RLIMIT_MEMLOCK: 0,
     }
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
+
+
+def _at_most(kind: int, value: int) -> int:
+    _, most = resource.getrlimit(kind)
+    return value if most == resource.RLIM_INFINITY else min(value, most)
 
 
 def prctl(option: int, value: int, extra: int = 0) -> None:

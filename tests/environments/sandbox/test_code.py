@@ -38,6 +38,12 @@ HONEST = {
     "deep recursion": (
         "import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and 1 + f(n - 1)\nprint(f(5**6))", "", "15625\n",
     ),
+    "deep recursion through a cache": (
+        "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\n"
+        "def f(n): return n and 1 + f(n - 1)\nprint(f(50_000))", "", "50000\n",
+    ),
+    "exit()": ("print(1)\nexit()", "", "1\n"),
+    "numpy beside others": ("import math, numpy as np\nprint(np.e == math.e)", "", "True\n"),
     "a thread for its stack": (
         "import threading\nthreading.stack_size(1 << 26)\nt = threading.Thread(target=print, args=(7,))\n"
         "t.start(); t.join(); print(t.is_alive())", "", "7\nFalse\n",
