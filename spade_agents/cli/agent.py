@@ -1,0 +1,64 @@
+"""`spade agent`: let a model carry out a task with the tools of MCP servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Let a model act with the tools of MCP servers.", no_args_is_help=True, rich_markup_mode=None)
+
+_TASK = "Read the task with get_task and carry it out."
+
+
+@app.callback()
+def _group() -> None:
+    """Let a model act with the tools of MCP servers."""
+
+
+@app.command("run", epilog='Example: spade agent run --model nano --mcp "spade serve ticket_desk --seed 3"')
+def run(
+    task: Annotated[str, typer.Argument(help="What the user asks for.")] = _TASK,
+    model: Annotated[
+        str, typer.Option(metavar="MODEL", help="PATH, nano, smollm2, URL#MODEL or scripted:...")
+    ] = "nano",
+    mcp: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SERVER", help="An address, or a command that serves on stdio; repeatable."),
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Messages of the agent, at most.")] = 25,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens of a message, at most.")] = 512,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the most likely token.")] = 0.7,
+    seed: Annotated[int, typer.Option(help="Root of every random choice.")] = 0,
+) -> None:
+    """Carry out a task, printing each message, call and result as it happens.
+
+    Exit code: 0 answered, 1 turns used up or no call that could be made, 2 wrong usage, 3 a server cannot be reached.
+    """
+    import asyncio
+
+    from spade_agents.cli.failures import FAILED
+    from spade_agents.cli.output import tell
+
+    async def act() -> bool:
+        from spade_agents.agent.sdk_run import run_agent
+        from spade_agents.policy import Sampling, open_policy
+
+        sampling = Sampling(temperature=temperature, max_tokens=tokens)
+        async with open_policy(model) as policy:
+            done = await run_agent(
+                policy,
+                task,
+                mcp or [],
+                sampling=sampling,
+                seed=seed,
+                max_turns=turns,
+                say=lambda who, what: tell(f"{who:>7}: {what}"),
+            )
+        tell(f"{done.requests} messages, {done.prompt_tokens} tokens read, {done.completion_tokens} written", err=True)
+        return done.answer is not None
+
+    if not asyncio.run(act()):
+        raise typer.Exit(FAILED)
