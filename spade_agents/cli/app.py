@@ -9,7 +9,7 @@ from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
-from spade_agents.cli import corpus, demo, doctor, env, model, nano, report, serve, tokens, train
+from spade_agents.cli import agent, corpus, demo, doctor, env, model, nano, report, serve, tokens, train
 from spade_agents.cli.failures import described
 from spade_agents.cli.output import tell
 from spade_agents.cli.runs import STOPPED
@@ -32,6 +32,7 @@ app.command("tokens", epilog="Example: spade tokens runs/demo 0/3")(tokens.token
 app.add_typer(nano.app, name="nano")
 app.add_typer(model.app, name="model")
 app.add_typer(env.app, name="env")
+app.add_typer(agent.app, name="agent")
 app.add_typer(corpus.app, name="corpus")
 app.command("serve", epilog="Example: spade serve ticket_desk --transport http --port 8765")(serve.serve)
 app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)
