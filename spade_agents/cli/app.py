@@ -9,7 +9,7 @@ from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
-from spade_agents.cli import agent, corpus, demo, doctor, env, model, nano, report, serve, tokens, train
+from spade_agents.cli import agent, corpus, demo, doctor, env, model, nano, play, report, serve, tokens, train
 from spade_agents.cli.failures import described
 from spade_agents.cli.output import tell
 from spade_agents.cli.runs import STOPPED
@@ -34,6 +34,7 @@ app.add_typer(model.app, name="model")
 app.add_typer(env.app, name="env")
 app.add_typer(agent.app, name="agent")
 app.add_typer(corpus.app, name="corpus")
+app.command("play", epilog="Example: spade play ticket_desk --seed 3")(play.play)
 app.command("serve", epilog="Example: spade serve ticket_desk --transport http --port 8765")(serve.serve)
 app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)
 
