@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.telemetry import ProgressReporter, SilentReporter
 from spade_evals.log import EvalLog, SampleWriter
-from spade_evals.suite import Missing, Runtime, Suite, SuiteData, infrastructure_sample
+from spade_evals.suite import Missing, Runtime, Suite, SuiteData, UnscorableError, failed_sample
 from spade_evals.summary import LogSummary, write_summary
 from spade_evals.types import ColumnSettings, LogHeader, ModelFacts, Sample, SampleKey, SampleOutcome, Task
 
@@ -166,7 +166,10 @@ async def _attempted(suite: Suite, task: Task, epoch: int, runtime: Runtime) -> 
             async with asyncio.timeout(runtime.seconds):
                 sample = await suite.attempt(task, epoch, runtime)
         except (InfrastructureError, TimeoutError) as error:
-            sample = replace(infrastructure_sample(task, epoch, error), seconds=time.monotonic() - started)
+            sample = replace(failed_sample(task, epoch, error), seconds=time.monotonic() - started)
+        except UnscorableError as error:
+            blank = failed_sample(task, epoch, error)
+            sample = replace(blank, outcome=SampleOutcome.UNSCORABLE, seconds=time.monotonic() - started)
         if sample.outcome is not SampleOutcome.INFRASTRUCTURE_ERROR:
             break
     return sample

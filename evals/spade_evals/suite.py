@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from spade_agents.errors import ContextExhaustedError, InfrastructureError
+from spade_agents.errors import ContextExhaustedError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Policy
 from spade_agents.seeds import derive_seed
 from spade_environments.sandbox import Sandbox, open_sandbox
 from spade_evals.types import ColumnSettings, Sample, SampleOutcome, Score, Task
 
-__all__ = ["Missing", "Runtime", "Suite", "SuiteData", "UnscorableError", "complete_task", "infrastructure_sample"]
+__all__ = ["Missing", "Runtime", "Suite", "SuiteData", "UnscorableError", "complete_task", "failed_sample"]
 
 
 class UnscorableError(Exception):
@@ -171,8 +171,8 @@ async def complete_task(suite: Suite, task: Task, epoch: int, runtime: Runtime) 
     return replace(sample, score=score.value, reason=cut)
 
 
-def infrastructure_sample(task: Task, epoch: int, error: InfrastructureError | TimeoutError) -> Sample:
-    """The sample of an attempt that the machine or the model server failed."""
+def failed_sample(task: Task, epoch: int, error: Exception) -> Sample:
+    """The sample of an attempt that the machine or the model server failed: an infrastructure error."""
     return Sample(
         id=task.id,
         epoch=epoch,

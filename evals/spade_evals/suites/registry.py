@@ -60,11 +60,21 @@ def _environments(part: str, options: SuiteOptions) -> Suite:
     return EnvironmentsSuite(source=part, model=options.model)
 
 
+def _reasoning(part: str, options: SuiteOptions) -> Suite:
+    from spade_evals.suites.reasoning import ReasoningSuite
+
+    return ReasoningSuite(part=part, data=options.data, protocol=options.protocol or "paper", seed=options.seed)
+
+
 def _refuse_protocol(name: str, options: SuiteOptions) -> None:
     if options.protocol not in (None, "default"):
         raise UsageError(f"--suite {name} has one protocol, found --protocol {options.protocol}; leave it out")
 
 
 _FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
+    "reasoning": (
+        _reasoning,
+        "AIME, GPQA-Diamond, LiveCodeBench, four Reasoning Gym columns; reasoning:aime25, reasoning:rg",
+    ),
     "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
 }

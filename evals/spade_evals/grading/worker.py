@@ -1,0 +1,116 @@
+"""The jailed side of a grader: reads requests by line, answers each by a line. Run as a script, never imported.
+
+Its requests come from the process that started it (pickles of our own making); the model's text is a string in them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import resource
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+def main() -> None:
+    """Grade everything on standard input; libraries' own prints go nowhere."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+    os.dup2(2, 1)
+    grader = _GRADERS[sys.argv[1]]()
+    seconds = int(sys.argv[2])
+    answers.write("ready\n")
+    answers.flush()
+    for line in sys.stdin:
+        arguments = pickle.loads(base64.b64decode(line))  # noqa: S301
+        answers.write(_answer(grader, arguments, seconds) + "\n")
+        answers.flush()
+
+
+def _answer(grader: Grader, arguments: dict[str, Any], seconds: int) -> str:
+    """One line of JSON, from a fork: an answer that hangs in C, or that is a program, ends or changes that fork alone.
+
+    The limit is on the fork's CPU time, so that a loaded machine fails no answer.
+    """
+    try:
+        grader.prepare(arguments)
+    except Exception as error:  # the libraries' own faults, told to whoever asked
+        return _told({"error": f"{type(error).__name__}: {error}", "ours": True})
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        try:
+            row = {"value": grader.grade(arguments)}
+        except BaseException as error:  # what a grader raises on a model's text, SystemExit included, is an answer
+            row = {"error": f"{type(error).__name__}: {error}"[:400]}
+        os.write(writer, _told(row).encode("utf-8", "backslashreplace"))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read(4096).decode("utf-8", "replace")
+    _, status = os.waitpid(child, 0)
+    if status or "\n" in said or not said:
+        return _told({"error": f"the grade ended with status {status} after at most {seconds} s of CPU time"})
+    return said
+
+
+def _told(row: dict[str, Any]) -> str:
+    return json.dumps(row)
+
+
+class Grader(Protocol):
+    """`prepare` sees what is ours and is kept; `grade` sees the model's text, in a fork."""
+
+    def prepare(self, arguments: dict[str, Any]) -> None: ...
+
+    def grade(self, arguments: dict[str, Any]) -> Any: ...
+
+
+class MathGrader:
+    """Whether two LaTeX expressions are equal; only LaTeX is parsed, which evaluates nothing."""
+
+    def __init__(self) -> None:
+        import math_verify
+
+        self._library = math_verify
+        self._config = [math_verify.LatexExtractionConfig()]
+
+    def prepare(self, arguments: dict[str, Any]) -> None: ...
+
+    def grade(self, arguments: dict[str, Any]) -> bool:
+        gold, answer = (
+            self._library.parse(f"\\boxed{{{arguments[name]}}}", extraction_config=self._config, parsing_timeout=None)
+            for name in ("gold", "answer")
+        )
+        return bool(self._library.verify(gold, answer, timeout_seconds=None))
+
+
+class ReasoningGymGrader:
+    """The library's own score of an answer."""
+
+    def __init__(self) -> None:
+        import reasoning_gym
+
+        self._library = reasoning_gym
+        self._made: dict[str, Any] = {}
+
+    def prepare(self, arguments: dict[str, Any]) -> None:
+        name = arguments["name"]
+        if name not in self._made:
+            self._made[name] = self._library.create_dataset(
+                name, size=arguments["size"], seed=arguments["seed"], **arguments["parameters"]
+            )
+
+    def grade(self, arguments: dict[str, Any]) -> float:
+        score = self._made[arguments["name"]].score_answer(answer=arguments["answer"], entry=arguments["entry"])
+        return float(score)
+
+
+_GRADERS: dict[str, Callable[[], Grader]] = {"math": MathGrader, "reasoning_gym": ReasoningGymGrader}
+
+if __name__ == "__main__":
+    main()

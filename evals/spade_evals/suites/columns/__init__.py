@@ -1,0 +1,1 @@
+"""The columns of the reasoning suite, one benchmark a module."""
