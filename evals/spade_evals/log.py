@@ -15,9 +15,10 @@ from typing import BinaryIO, NamedTuple, Self
 import msgspec
 
 from spade_agents.errors import UsageError
+from spade_agents.files import write_whole
 from spade_evals.types import LOG_FORMAT, LogHeader, Sample, SampleKey
 
-__all__ = ["EvalLog", "SampleWriter", "Samples", "find_logs", "write_whole"]
+__all__ = ["EvalLog", "SampleWriter", "Samples", "find_logs"]
 
 _SYNC_SECONDS = 1.0
 
@@ -174,16 +175,6 @@ def find_logs(path: Path) -> tuple[EvalLog, ...]:
     if not below:
         raise UsageError(f"{path} is no evaluation log and holds none; give a folder that spade-eval run --out made")
     return tuple(EvalLog(child) for child in below)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file at once: a reader sees the old bytes or the new ones."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

@@ -10,8 +10,9 @@ from statistics import fmean
 
 import msgspec
 
+from spade_agents.files import write_whole
 from spade_agents.statistics import clustered_mean
-from spade_evals.log import EvalLog, Samples, write_whole
+from spade_evals.log import EvalLog, Samples
 from spade_evals.types import LogHeader, Sample, SampleOutcome
 
 __all__ = ["ColumnSummary", "GroupSummary", "LogSummary", "pass_at", "pass_hat", "summarise", "write_summary"]

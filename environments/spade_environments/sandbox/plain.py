@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.plain import READY
+from spade_environments.sandbox.numpy_folder import numpy_folder
 from spade_environments.sandbox.settings import LocalSandboxSettings
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.wire import Failed, WireError, decode, encode
@@ -65,7 +66,7 @@ class PlainSandbox:
         if size > self.limits.source:
             told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
-        folder = _numpy_folder() if "numpy" in spec.source else None
+        folder = numpy_folder() if "numpy" in spec.source else None
         options = json.dumps({**self._options, "numpy_folder": folder})
 
         async def connect() -> _PlainChild:
@@ -211,13 +212,3 @@ async def open_plain(settings: LocalSandboxSettings) -> AsyncIterator[PlainSandb
         yield sandbox
     finally:
         await sandbox.aclose()
-
-
-def _numpy_folder() -> str:
-    from importlib.util import find_spec
-
-    found = find_spec("numpy")
-    if found is None or found.origin is None:
-        told = "the environment needs numpy, which is not installed here: pip install numpy"
-        raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
-    return str(Path(found.origin).parent.parent)

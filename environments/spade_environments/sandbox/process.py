@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from spade_environments.faults import FaultKind, HostFault
 from spade_environments.inside.supervisor import BOOT, FLAGS
+from spade_environments.sandbox.numpy_folder import numpy_folder
 
 __all__ = ["Descriptor", "Ended", "Process", "Supervisor", "Zygote", "ZygoteKind"]
 
@@ -91,7 +91,7 @@ class Supervisor:
         return found
 
     async def _start(self, kind: ZygoteKind) -> Zygote:
-        folder = _numpy_folder() if kind.numpy else None
+        folder = numpy_folder() if kind.numpy else None
         ours, theirs = _control_pair()
         with theirs:
             try:
@@ -242,14 +242,6 @@ def _end(process: Process, ended: Ended) -> None:
     process.forked.set()
     with contextlib.suppress(asyncio.InvalidStateError):
         process.ended.set_result(ended)
-
-
-def _numpy_folder() -> str:
-    found = find_spec("numpy")
-    if found is None or found.origin is None:
-        told = "the environment needs numpy, which is not installed here: pip install numpy"
-        raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
-    return str(Path(found.origin).parent.parent)
 
 
 def _control_pair() -> tuple[socket.socket, socket.socket]:

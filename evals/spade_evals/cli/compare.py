@@ -129,7 +129,7 @@ def _pairs(base: Path, candidate: Path, gate: GateSettings, columns: list[str] |
 def _write_files(
     judged: list[Judged], gate: GateSettings, junit: Path | None, markdown: Path | None, text: str
 ) -> None:
-    from spade_evals.log import write_whole
+    from spade_agents.files import write_whole
     from spade_evals.outputs import junit_xml
 
     if junit is not None:
