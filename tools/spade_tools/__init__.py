@@ -3,6 +3,7 @@
 from spade_tools.episode import ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
 from spade_tools.mcp_env import FinishedPlay, MadeCall, McpEnv, McpTask
+from spade_tools.python_server import RUN_PYTHON, python_server, serve_python
 from spade_tools.remote import RemoteEpisode, RemoteEpisodes, open_remote_episodes
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
@@ -20,6 +21,7 @@ from spade_tools.types import (
 )
 
 __all__ = [
+    "RUN_PYTHON",
     "EpisodeApp",
     "EpisodeCreated",
     "EpisodeLimits",
@@ -48,7 +50,9 @@ __all__ = [
     "open_episode",
     "open_remote_episodes",
     "open_toolset",
+    "python_server",
     "serve_http",
+    "serve_python",
     "serve_stdio",
     "stop_signal",
 ]

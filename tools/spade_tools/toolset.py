@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 import msgspec
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
-    CONNECTION_CLOSED,
     INVALID_REQUEST,
     PARSE_ERROR,
-    REQUEST_TIMEOUT,
     CallToolResult,
     EmbeddedResource,
     ResourceLink,
@@ -34,8 +32,9 @@ __all__ = ["McpCommand", "McpTarget", "McpToolset", "McpUrl", "ToolAnswer", "Too
 
 _PAGES = 100
 _TOOLS = 1024
-_SERVERS_OWN = (CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT)
-"""JSON-RPC errors that tell of a broken server or wire; any other is an answer to the call."""
+_NO_ANSWERS = (INVALID_REQUEST, PARSE_ERROR)
+_SERVER_ERRORS = range(-32099, -31999)
+"""The codes that JSON-RPC leaves to servers for failures of their own, a closed connection among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class McpToolset:
         try:
             result = await self._client.call_tool(call.name, dict(call.arguments))
         except MCPError as error:
-            if error.code in _SERVERS_OWN:
+            if error.code in _NO_ANSWERS or error.code in _SERVER_ERRORS:
                 await self._client.fail(error, "step")
             return ToolAnswer(text=f"Error: {clean_text(error.message)}", is_error=True)
         return _answer(result)
