@@ -76,7 +76,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 def test_a_finished_run_ends_in_its_figures_and_its_report(finished: RunResult, capsys: pytest.CaptureFixture[str]):
     conclude(finished, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "  known families: 0.250 [0.150, 0.350] -> 0.500 [0.400, 0.600]  +0.250 [not estimable], 40 plays"
+    assert (
+        lines[1] == "  known families: 0.250 [0.150, 0.350] -> 0.500 [0.400, 0.600]  +0.250 [not estimable], 40 plays"
+    )
     assert lines[2].startswith("certified share: ")
     assert lines[3] == f"report: {finished.path / 'report.html'}"
     assert (finished.path / "report.html").exists()
