@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_PYTHON = "run_python"
+
 
 class Transport(StrEnum):
     """How a client reaches the server."""
@@ -30,7 +32,8 @@ class ServeMode(StrEnum):
 
 def serve(
     targets: Annotated[
-        list[str], typer.Argument(metavar="ENV...", help="A name, a file, RUN/ID, a pool's folder, or `catalogue`.")
+        list[str],
+        typer.Argument(metavar="ENV...", help="A name, a file, RUN/ID, a pool's folder, `catalogue`, or `run_python`."),
     ],
     transport: Annotated[Transport, typer.Option(help="stdio: a client starts this command; http: it is given a URL.")]
     = Transport.STDIO,
@@ -40,12 +43,16 @@ def serve(
     mode: Annotated[ServeMode, typer.Option(help="agent: one episode, no score; play: reset and score, for people.")]
     = ServeMode.AGENT,
     idle: Annotated[float, typer.Option(min=1, help="For http: seconds until an unused episode is ended.")] = 3600.0,
+    configuration: Annotated[
+        bool, typer.Option("--configuration", help="Print what to paste into common MCP clients, and stop.")
+    ] = False,
 ) -> None:  # fmt: skip
     """Put environments into any MCP client.
 
     Over stdio one server is one environment and, in agent mode, one episode. Over http the URL of one ready episode is
     printed; more are made by POST /episodes with the bearer token, which is printed to standard error unless it was
-    given as SPADE_TOKEN. Ctrl-C ends every episode.
+    given as SPADE_TOKEN. Ctrl-C ends every episode. `run_python` is no environment but a tool that runs programs in the
+    sandbox.
     """
     import asyncio
     import errno
@@ -53,7 +60,13 @@ def serve(
     from spade_agents.errors import UsageError
     from spade_tools import EpisodeRequest, HttpSettings, Mode
 
+    if targets == [_PYTHON]:
+        _serve_python(transport, configuration=configuration)
+        return
     specs = _specs(targets)
+    if configuration:
+        _print_configuration(specs, targets, seed, mode, hint=hint)
+        return
     _check(specs, transport, port, hint=hint, mode=mode)
     request = EpisodeRequest(environment=specs[0].id, seed=seed, mode=Mode(mode.value), hint=hint)
     if transport is Transport.STDIO:
@@ -65,6 +78,49 @@ def serve(
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise UsageError(f"port {port} cannot be listened on ({error.strerror}); give another --port") from error
+
+
+def _serve_python(transport: Transport, *, configuration: bool) -> None:
+    import asyncio
+
+    from spade_agents.errors import UsageError
+    from spade_tools import serve_python
+
+    if transport is Transport.HTTP:
+        raise UsageError("run_python is served over stdio only; leave out --transport")
+    if configuration:
+        _tell_snippets(_PYTHON, [_PYTHON])
+        return
+    asyncio.run(serve_python())
+
+
+def _print_configuration(
+    specs: list[EnvironmentSpec], targets: list[str], seed: int | None, mode: ServeMode, *, hint: bool
+) -> None:
+    from spade_agents.cli.sources import specs_at
+
+    _check(specs, Transport.STDIO, None, hint=hint, mode=mode)
+    path = specs_at(targets[0])[0].path
+    # A client starts the server in a folder of its own; an environment of a pool is named by its folder.
+    place = None if path is None else path.parent if path.name == "environment.py" else path
+    arguments = [targets[0] if place is None else str(place.resolve())]
+    arguments += [] if seed is None else ["--seed", str(seed)]
+    arguments += [] if mode is ServeMode.AGENT else ["--mode", mode.value]
+    _tell_snippets(specs[0].name, [*arguments, *(["--hint"] if hint else [])])
+
+
+def _tell_snippets(name: str, arguments: list[str]) -> None:
+    """Snippets that name this very program, whatever the client's PATH is."""
+    import shutil
+    import sys
+    from pathlib import Path
+
+    from spade_agents.cli.output import tell
+    from spade_agents.cli.snippets import client_snippets, snippets_page
+
+    beside = Path(sys.executable).with_name("spade")
+    command = str(beside) if beside.exists() else shutil.which("spade") or "spade"
+    tell(snippets_page(client_snippets(name, ["serve", *arguments], command=command)))
 
 
 def _specs(targets: list[str]) -> list[EnvironmentSpec]:
