@@ -13,6 +13,7 @@ from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.policy import open_policy
 from spade_agents.policy.protocol import Policy
 from spade_agents.telemetry import ProgressReporter, open_progress
+from spade_evals.endpoints import StrictPolicy, is_endpoint, reach
 from spade_evals.log import EvalLog
 from spade_evals.runner import RunOptions, make_header, narrowed, run_suite
 from spade_evals.suite import Missing, Runtime, Suite
@@ -68,8 +69,8 @@ async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
         suites = [await stack.enter_async_context(aclosing(_opened(name, request))) for name in request.suites]
         missing = [tuple(suite.preflight()) for suite in suites]
         _refuse_missing(suites, missing, request)
-        policy: Policy = await stack.enter_async_context(open_policy(request.model))
-        user = None if request.user_model is None else await stack.enter_async_context(open_policy(request.user_model))
+        policy = await _policy(request.model, stack)
+        user = None if request.user_model is None else await _policy(request.user_model, stack)
         places = _places(request)
         planned = [
             _plan(suite, lacks, place, request, policy, user)
@@ -79,6 +80,13 @@ async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
         await stack.enter_async_context(aclosing(runtime))
         progress = stack.enter_context(open_progress())
         return tuple([await _run(plan, runtime, request, progress) for plan in planned])
+
+
+async def _policy(target: str, stack: AsyncExitStack) -> Policy:
+    if not is_endpoint(target):
+        return await stack.enter_async_context(open_policy(target))
+    await reach(target)
+    return StrictPolicy(await stack.enter_async_context(open_policy(target)))
 
 
 async def _run(plan: _Planned, runtime: Runtime, request: RunRequest, progress: ProgressReporter) -> Finished:

@@ -35,6 +35,7 @@ class RunOptions:
         max_tokens: of a completion, in place of the protocol's.
         concurrency: attempts at once, in place of the suite's.
         prices: of a million tokens in and out, for the cost shown.
+        transcripts: whether messages are kept; a log that is committed as a baseline does without.
     """
 
     limit: int | None = None
@@ -42,6 +43,7 @@ class RunOptions:
     max_tokens: int | None = None
     concurrency: int | None = None
     prices: tuple[float, float] | None = None
+    transcripts: bool = True
 
 
 def narrowed(settings: ColumnSettings, options: RunOptions) -> ColumnSettings:
@@ -119,7 +121,7 @@ async def run_suite(
         try:
             async with asyncio.TaskGroup() as group:
                 for task, epoch, before in todo:
-                    group.create_task(_take(suite, task, epoch, before, runtime, gate, writer, meter))
+                    group.create_task(_take(suite, task, epoch, before, runtime, gate, writer, meter, chosen))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         finally:
@@ -151,11 +153,13 @@ async def _take(
     gate: asyncio.Semaphore,
     writer: SampleWriter,
     meter: _Meter,
+    options: RunOptions,
 ) -> None:
     async with gate:
         sample = await _attempted(suite, task, epoch, runtime)
     attempt = 0 if before is None else before.attempt + 1
-    writer.append(replace(sample, attempt=attempt))
+    kept = sample.messages if options.transcripts else ()
+    writer.append(replace(sample, attempt=attempt, messages=kept))
     meter.count(sample)
 
 

@@ -12,7 +12,7 @@ from spade_agents.report.source_code import marked_source
 from spade_agents.report.types import ReportData
 from spade_agents.terminal import visible
 
-__all__ = ["render_report"]
+__all__ = ["page_templates", "render_report"]
 
 
 def render_report(data: ReportData) -> str:
@@ -29,10 +29,11 @@ def render_report(data: ReportData) -> str:
         "scatter": environment_scatter(data.environments, linked),
         "linked": set(linked),
     }
-    return visible(_templates().get_template("report.html").render(context))
+    return visible(page_templates().get_template("report.html").render(context))
 
 
-def _templates() -> jinja2.Environment:
+def page_templates() -> jinja2.Environment:
+    """The templates of every page, escaping whatever is put into them."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spade_agents.report"),
         # `| safe` stands in the templates for markup of ours alone: charts and marked source, which escape their text.

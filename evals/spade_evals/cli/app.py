@@ -29,6 +29,7 @@ app.command("run", epilog="Example: spade-eval run --model nano --suite environm
 app.command("list", epilog="Example: spade-eval list")(logs.list_suites)
 app.command("show", epilog="Example: spade-eval show logs/nano")(logs.show)
 app.command("rescore", epilog="Example: spade-eval rescore logs/nano")(logs.rescore)
+app.command("report", epilog="Example: spade-eval report logs/base logs/new --out flips.html")(logs.report)
 app.command("compare", epilog="Example: spade-eval compare logs/base logs/new --max-drop 0.02")(compare.compare)
 app.command("noise", epilog="Example: spade-eval noise --model nano --suite environments:catalogue --out logs/noise")(
     compare.noise

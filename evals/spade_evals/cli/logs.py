@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["list_suites", "rescore", "show"]
+__all__ = ["list_suites", "report", "rescore", "show"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="A log, or a folder of logs.")]
@@ -59,3 +59,23 @@ def rescore(log: LogArgument, data: Annotated[Path | None, typer.Option(help="As
         typer.echo(
             f"  {result.graded} samples graded, {result.changed} changed, {result.graded / result.seconds:.0f} a second"
         )
+
+
+def report(
+    log: LogArgument,
+    candidate: Annotated[
+        Path | None, typer.Argument(metavar="[CANDIDATE]", help="A second log: both side by side, with what flipped.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("evaluation.html"),
+    max_drop: Annotated[float, typer.Option(min=0.0, max=1.0, help="As for compare.")] = 0.0,
+) -> None:
+    """Write one HTML file: tables, samples with their transcripts, and two logs side by side."""
+    from spade_agents.files import write_whole
+    from spade_evals.compare import GateSettings
+    from spade_evals.log import find_logs
+    from spade_evals.reporting import evaluation_html
+
+    others = find_logs(candidate) if candidate is not None else ()
+    page = evaluation_html(find_logs(log), others, GateSettings(max_drop=max_drop))
+    write_whole(out, page.encode())
+    typer.echo(f"wrote {out}")

@@ -35,6 +35,9 @@ def run(
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Run what can run; the rest counts as not run.")
     ] = False,
+    transcripts: Annotated[
+        bool, typer.Option("--transcripts/--no-transcripts", help="Keep conversations in the log.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Evaluate a model on suites.
@@ -49,7 +52,12 @@ def run(
     from spade_evals.runner import RunOptions
 
     options = RunOptions(
-        limit=limit, n=n, max_tokens=max_tokens, concurrency=concurrency, prices=_prices(price) if price else None
+        limit=limit,
+        n=n,
+        max_tokens=max_tokens,
+        concurrency=concurrency,
+        prices=_prices(price) if price else None,
+        transcripts=transcripts,
     )
     request = RunRequest(
         model=model,

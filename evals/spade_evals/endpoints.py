@@ -1,0 +1,66 @@
+"""What an endpoint must show: before it is evaluated that it is there, in each answer that something is in it."""
+
+from __future__ import annotations
+
+import httpx2
+
+from spade_agents.errors import InfrastructureError, UsageError
+from spade_agents.messages import Conversation
+from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
+from spade_agents.trajectory import Completion
+
+__all__ = ["StrictPolicy", "is_endpoint", "reach"]
+
+_SECONDS = 15.0
+
+
+class StrictPolicy:
+    """A policy behind an endpoint whose empty answers are errors.
+
+    A server that drops the text of an answer (some do beside `tool_calls: []`) would else be read as a model that made
+    no call.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @property
+    def info(self) -> PolicyInfo:
+        return self._policy.info
+
+    async def complete(
+        self, conversation: Conversation, sampling: Sampling, *, seed: int, deadline: float | None = None
+    ) -> Completion:
+        """As the policy within.
+
+        Raises:
+            InfrastructureError: also where an answer holds neither text, thinking nor a call.
+        """
+        found = await self._policy.complete(conversation, sampling, seed=seed, deadline=deadline)
+        if not (found.text or found.thinking or found.calls or found.broken or found.finish == "length"):
+            raise InfrastructureError(f"{self.info.name} answered with status 200 and nothing in it")
+        return found
+
+
+def is_endpoint(target: str) -> bool:
+    """Whether a model's name is that of an endpoint."""
+    return "://" in target
+
+
+async def reach(target: str) -> None:
+    """See that something answers at an endpoint's address, which costs no token.
+
+    Raises:
+        InfrastructureError: nothing does.
+        UsageError: it is no address.
+    """
+    url = target.partition("#")[0]
+    try:
+        async with httpx2.AsyncClient(timeout=_SECONDS) as client:
+            await client.get(f"{url.rstrip('/')}/models")
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+        raise UsageError(f"{url!r} is no address: {error}; wanted http://HOST:PORT/v1#MODEL") from error
+    except httpx2.HTTPError as error:
+        raise InfrastructureError(
+            f"nothing answers at {url} ({type(error).__name__}: {error}); start the server, or mend the address"
+        ) from error
