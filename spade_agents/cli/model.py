@@ -28,10 +28,13 @@ def fetch(
 
     Shows the licence it comes under. This is one of the few commands that use the network.
     """
+    from spade_agents.cli.output import tell
+    from spade_agents.cli.runs import watched
     from spade_agents.policy.fetch import MODELS, fetch_model
 
-    folder = fetch_model(name, out=out, say=typer.echo)
+    with watched() as progress:
+        folder = fetch_model(name, out=out, say=progress.say)
     model = MODELS[name]
-    typer.echo(f"wrote {folder}")
-    typer.echo(f"licence: {model.license} (text in {folder / 'LICENSE'}); {model.origin}")
-    typer.echo(f"use it by: --model {name if out is None else folder}")
+    tell(f"wrote {folder}")
+    tell(f"licence: {model.license} (text in {folder / 'LICENSE'}); {model.origin}")
+    tell(f"use it by: --model {name if out is None else folder}")

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from spade_agents.policy.open import model_folder, open_policy
+from spade_agents.policy.open import model_folder, models_folder, open_policy
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
 from spade_agents.policy.scripted import Respond, ScriptedPolicy
 
-__all__ = ["Policy", "PolicyInfo", "Respond", "Sampling", "ScriptedPolicy", "model_folder", "open_policy"]
+__all__ = [
+    "Policy",
+    "PolicyInfo",
+    "Respond",
+    "Sampling",
+    "ScriptedPolicy",
+    "model_folder",
+    "models_folder",
+    "open_policy",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -160,9 +162,12 @@ def _convert(weights: Path, folder: Path) -> None:
 
     library_logging.disable_progress_bar()
     options: dict[str, Any] = {"gguf_file": weights.name, "local_files_only": True}
-    model = AutoModelForCausalLM.from_pretrained(
-        weights.parent, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True), **options
-    )
+    # The library draws a progress bar of its own, which a file or a pipe has no use for.
+    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+    with quiet:
+        model = AutoModelForCausalLM.from_pretrained(
+            weights.parent, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True), **options
+        )
     if hasattr(model.config, "quantization_config"):
         # The weights are plain numbers now; transformers would refuse to save them as quantised ones.
         del model.config.quantization_config

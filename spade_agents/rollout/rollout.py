@@ -174,8 +174,9 @@ def _continued(
     heard = (
         Message.of(replace(seen, text=announce_tools(seen.text, seen.tools, style=style))) for seen in observations
     )
+    continued = conversation.then(said, *heard, tokens=tokens)
     unlocked = tuple(tool for seen in observations for tool in seen.tools)
-    return replace(conversation.then(said, tokens=tokens).then(*heard), unlocked=conversation.unlocked + unlocked)
+    return replace(continued, unlocked=conversation.unlocked + unlocked) if unlocked else continued
 
 
 def _error_kind(result: StepResult) -> list[str]:

@@ -63,15 +63,16 @@ def test_a_run_without_a_finished_checkpoint_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("smollm2", "not part of this version"),
-        ("http://localhost:8000/v1#m", "URL"),
+        ("smollm2", "spade model fetch smollm2"),
+        ("http://localhost:8000/v1", "URL#MODEL"),
         ("nanno", "did you mean 'nano'"),
         ("/nowhere/at/all", "Hugging Face folder"),
         ("scripted:golden", "no script 'golden'"),
         ("scripted:/nowhere.jsonl", "no file"),
     ],
 )
-async def test_a_wrong_target_says_what_is_wanted(target, told):
+async def test_a_wrong_target_says_what_is_wanted(target, told, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=told):
         async with open_policy(target):
             pass
