@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from . import jail_entry, lockdown, worker
+from . import jail_entry, lockdown, scratch, worker
 
 __all__ = ["main"]
 
@@ -40,6 +40,8 @@ def main(control: int) -> None:
     ended = Ended("", 0.0) if refused else _watch(control, program, order)
     code, cpu = _end(program)
     _tell(control, {"refused": refused, "stopped": ended.stopped, "wall": ended.wall, "code": code, "cpu": cpu})
+    if order["remove"]:  # here, because a program may have left a million files, and the host has other work
+        scratch.remove(Path(order["scratch"]))
 
 
 class Ended(NamedTuple):

@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -16,9 +18,9 @@ import msgspec
 
 from spade_environments.faults import FaultKind, HostFault
 from spade_environments.inside.lockdown import NOBODY
+from spade_environments.inside.scratch import remove
 from spade_environments.inside.supervisor import BOOT, FLAGS
 from spade_environments.sandbox.execution import Execution, ExecutionOutcome
-from spade_environments.sandbox.scratch import scratch_folder
 from spade_environments.sandbox.streams import Streams
 from spade_environments.sandbox.verdict import Verdict, verdict
 
@@ -28,7 +30,8 @@ _INSIDE = Path(__file__).resolve().parent.parent / "inside"
 _HEADER = 4
 _CHUNK = 65536
 _START = 60.0
-_GRACE = 10.0
+_GRACE = 60.0
+# For what is left to do when all is told: to end what still lives, and to remove what lies in scratch.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +65,26 @@ class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def carry_out(order: Order, stdin: bytes, scratch: Path | None) -> Execution:
     """Run the program to its end; see `run_jailed`."""
-    owner = NOBODY if os.geteuid() == 0 else None
-    with scratch_folder(scratch, owner) as folder, Streams(stdin) as streams:
+    with _scratch_folder(scratch) as folder, Streams(stdin) as streams:
         jailer = _Jailer(streams)
         try:
-            told = await jailer.told(order, folder)
+            told = await jailer.told(order, folder, remove_it=scratch is None)
         finally:
             await jailer.aclose()
         return _execution(order, told, streams)
+
+
+@contextlib.contextmanager
+def _scratch_folder(given: Path | None) -> Iterator[Path]:
+    """`given`, or a new folder, which the jailer removes, or else this; the program's user owns either."""
+    folder = Path(tempfile.mkdtemp(prefix="spade-jail-")) if given is None else given
+    try:
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        yield folder
+    finally:
+        if given is None and folder.exists():
+            remove(folder)
 
 
 def _execution(order: Order, told: _Told, streams: Streams) -> Execution:
@@ -121,13 +136,14 @@ class _Jailer:
                 copy.close()
         self._socket.setblocking(False)
 
-    async def told(self, order: Order, scratch: Path) -> _Told:
+    async def told(self, order: Order, scratch: Path, *, remove_it: bool) -> _Told:
         """Give the order, and wait for what comes of it.
 
         Raises:
             HostFault: the jailer was lost, or did not keep the wall limit.
         """
-        body = msgspec.json.encode(asdict(order) | {"scratch": str(scratch), "streams": self._streams})
+        paths = {"scratch": str(scratch), "remove": remove_it}
+        body = msgspec.json.encode(asdict(order) | paths | {"streams": self._streams})
         try:
             async with asyncio.timeout(order.wall + _START):
                 await asyncio.get_running_loop().sock_sendall(self._socket, len(body).to_bytes(_HEADER, "big") + body)

@@ -50,6 +50,11 @@ def jailer_of(process):
     return process
 
 
+def folder_of(process):
+    """Where a process is at work, which is its scratch folder."""
+    return str(Path(f"/proc/{process}/cwd").readlink())
+
+
 def is_gone(path):
     return not os.path.lexists(path)
 
@@ -111,7 +116,7 @@ async def test_what_a_program_leaves_in_its_scratch_folder_is_removed_however_it
         print(os.getcwd())
         os.mkdir("closed"); os.mkdir("closed/in"); open("closed/in/x", "w")
         os.mkdir("none", 0)
-        for _ in range(3000):
+        for _ in range(1200):  # deeper than this interpreter recurses
             os.mkdir("deep"); os.chdir("deep")
     """
     found = await run_python(code, kept, readable=[tmp_path])
@@ -265,12 +270,14 @@ async def test_a_run_that_is_cancelled_leaves_nothing():
     await run_jailed(["/bin/true"])
     held, token = descriptors(), str(10**9 + os.getpid())
     run = asyncio.create_task(run_jailed(["/bin/sleep", token]))
-    await running(token)
+    (program, *_) = await running(token)
+    folder = folder_of(program)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
     assert left_running(token) == []
     assert descriptors() == held
+    assert is_gone(folder)
 
 
 async def test_a_killed_jailer_is_the_hosts_fault_and_takes_everything_with_it():
@@ -295,9 +302,13 @@ def test_a_killed_host_leaves_nothing():
     host = subprocess.Popen([sys.executable, "-c", HOST, token], start_new_session=True)
     while len(alive(token)) < 3:  # the host's own arguments hold it too
         assert host.poll() is None
+    (folder,) = {folder_of(process) for process in alive(token)} - {str(Path.cwd())}
     host.kill()
     host.wait()
     assert left_running(token) == []
+    until = time.monotonic() + 10
+    while not is_gone(folder):
+        assert time.monotonic() < until
 
 
 async def test_a_program_that_cannot_start_is_told_with_the_reason(tmp_path):
