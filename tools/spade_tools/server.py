@@ -19,6 +19,7 @@ from mcp.types import (
     GetPromptResult,
     ListPromptsResult,
     ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
     Prompt,
@@ -73,6 +74,7 @@ class EpisodeServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_resource_templates,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
         )
@@ -160,6 +162,11 @@ class EpisodeServer:
             ]
         )  # fmt: skip
 
+    async def _list_resource_templates(
+        self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=[])
+
     async def _read_resource(
         self, context: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
@@ -169,7 +176,8 @@ class EpisodeServer:
         elif uri == MANIFEST_URI:
             text, kind = json.dumps(self._manifest(), ensure_ascii=False), "application/json"
         else:
-            raise MCPError(INVALID_PARAMS, f"unknown resource; there are {TASK_URI} and {MANIFEST_URI}")
+            told = f"unknown resource; there are {TASK_URI} and {MANIFEST_URI}"
+            raise MCPError(INVALID_PARAMS, told, data={"uri": uri})
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=kind, text=text)])
 
     async def _task(self) -> str:

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from spade_environments import ToolCall
+from spade_environments import EnvironmentSpec, Skill, ToolCall
 from spade_environments.registry import catalogue, find
-from spade_tools import EpisodeRequest, McpUrl, open_toolset
+from spade_environments.sandbox import open_sandbox
+from spade_tools import EpisodeLimits, EpisodeRequest, McpUrl, open_toolset, serve_http
 from tests.tools.clients.install import CACHE, node_program, npm_program
 from tests.tools.clients.playing import (
     HERE,
@@ -67,3 +68,47 @@ async def test_the_inspector_finds_no_fault_with_the_schemas_locked_tools_includ
         code, out, err = await inspect(created.url, "--method", "tools/list", "--strict")
         assert code == 0, err
         assert len(json.loads(out)["tools"]) >= 2
+
+
+FIXTURE = '''from spade_environments import Call, Goal, ToolEnv, ToolError, tool
+
+
+class Fixture(ToolEnv):
+    max_turns = 25
+
+    def setup(self):
+        self.state = {}
+
+    @tool
+    def test_simple_text(self) -> str:
+        """Answer with a fixed text."""
+        return "This is a simple text response for testing."
+
+    @tool
+    def test_error_handling(self) -> str:
+        """Fail."""
+        raise ToolError("This tool intentionally returns an error for testing")
+
+    def goals(self):
+        return [Goal("called", "Call it.", lambda state, calls, reply: bool(calls))]
+
+    def solution(self):
+        return [[Call("test_simple_text")]]
+'''
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_the_conformance_suite_passes_but_for_a_list_with_reasons(revision):
+    """The suite fails where a scenario outside the list does, and where one inside it passes."""
+    spec = EnvironmentSpec(name="fixture", source=FIXTURE, skill=Skill.TOOL_SELECTION)
+    listed = HERE / f"conformance_{revision}.yaml"
+    async with open_sandbox() as sandbox, serve_http([spec], sandbox) as server:
+        limits = EpisodeLimits(turns=1000)
+        created = await server.create(EpisodeRequest(environment="fixture", seed=0, limits=limits))
+        code, out, err = await run(
+            node_program(), npm_program("conformance"), "server", "--url", created.url, "--requirements", revision,
+            "--expected-failures", listed,
+        )  # fmt: skip
+    assert code == 0, out[-3000:] + err[-1000:]
+    assert "Baseline check passed" in out
+    assert "tools-call-simple-text: 2 passed, 0 failed" in out

