@@ -167,7 +167,7 @@ async def serve_bare_http(server: Server[Any], episodes: int) -> None:
     config = uvicorn.Config(app, port=0, access_log=False, log_config=None, http="h11", ws="none")
     runner = uvicorn.Server(config)
     running = asyncio.create_task(runner.serve())
-    while not runner.started:
+    while not runner.started:  # noqa: ASYNC110 (uvicorn has no event for it)
         await asyncio.sleep(0.01)
     port = runner.servers[0].sockets[0].getsockname()[1]
     print(json.dumps([f"http://127.0.0.1:{port}/mcp"] * episodes), flush=True)
@@ -227,7 +227,8 @@ def print_row(transport: str, episodes: int, found: dict[str, float]) -> None:
     allowed = f"at most {ALLOWED[transport]}" if episodes < 400 else "reported"
     print(
         f"{transport:8} {episodes:4} episodes  bare {found['bare_ms_p50']:7.3f} ms  ours {found['ours_ms_p50']:7.3f} ms"
-        f"  ratio {found['ratio_p50']:.3f} ({allowed})  p99 {found['bare_ms_p99']:.2f} and {found['ours_ms_p99']:.2f} ms",
+        f"  ratio {found['ratio_p50']:.3f} ({allowed})"
+        f"  p99 {found['bare_ms_p99']:.2f} and {found['ours_ms_p99']:.2f} ms",
         flush=True,
     )
 

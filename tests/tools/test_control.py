@@ -249,6 +249,27 @@ async def test_a_half_open_connection_is_closed(sent):
         writer.close()
 
 
+async def test_a_request_that_breaks_off_before_and_after_its_episodes_end_leaves_no_trace_in_the_log(caplog):
+    async with over_http() as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        for ends in (False, True):
+            created = await server.create(EpisodeRequest(**WANTED))
+            reader, writer = await asyncio.open_connection(host, int(port))
+            head = f"POST /episodes/{created.id}/mcp HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\n".encode())
+            writer.write(b"Accept: application/json\r\n\r\n{")
+            async with Client(created.url) as client:
+                await client.call_tool("get_task", {})
+            if ends:
+                await server.end(created.id)
+            assert close_silent(server._connections, 0.0, time.monotonic() + 1) >= 1
+            with pytest.raises(ConnectionError):
+                if await reader.read() == b"":
+                    raise ConnectionResetError
+            writer.close()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_leaving_the_server_kills_every_child_in_mid_call_too():
     async with open_sandbox(PATIENT) as sandbox:
         async with over_http(VAULT, sandbox=kept(sandbox)) as server:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -13,24 +12,14 @@ from starlette.responses import Response
 
 from spade_environments import EnvironmentFault, HostFault
 from spade_tools.rates import FailureLog
+from spade_tools.responses import NO_EPISODE, error_response, json_response
 from spade_tools.table import EpisodeTable, FullError, RequestError, UnknownEnvironmentError
 from spade_tools.types import EpisodeCreated, EpisodeRequest
 
-__all__ = ["ControlPlane", "error_response", "json_response"]
+__all__ = ["ControlPlane"]
 
 _BODY_LIMIT = 64 * 1024
 _PATH = re.compile(r"/episodes(?:/([A-Za-z0-9_-]{1,64}))?/?")
-_encoder = msgspec.json.Encoder()
-
-
-def json_response(value: Any, status: int = 200, **headers: str) -> Response:
-    """A response with a JSON body."""
-    return Response(_encoder.encode(value), status, headers, media_type="application/json")
-
-
-def error_response(status: int, told: str, **headers: str) -> Response:
-    """A refusal, in words."""
-    return json_response({"error": told}, status, **headers)
 
 
 class ControlPlane:
@@ -145,4 +134,4 @@ async def _body(request: Request) -> bytes:
 
 
 def _unknown() -> Response:
-    return error_response(404, "no live episode has this id; it was ended, reaped, or never was")
+    return error_response(404, NO_EPISODE)

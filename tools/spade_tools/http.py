@@ -22,8 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
-from spade_tools.control import ControlPlane, error_response, json_response
+from spade_tools.control import ControlPlane
 from spade_tools.rates import FailureLog
+from spade_tools.responses import NO_EPISODE, error_response, protocol_error
 from spade_tools.settings import HttpSettings
 from spade_tools.sockets import Connection, close_silent
 from spade_tools.table import EpisodeTable
@@ -66,16 +67,16 @@ class EpisodeApp:
     async def _play(self, identity: str, scope: Scope, receive: Receive, send: Send) -> None:
         live = self.table.get(identity)
         if live is None:
-            told, status = "no live episode at this address; it was ended, reaped, or never was", 404
+            told, status = NO_EPISODE, 404
             if not self._failures.add(_address(scope)):
                 told, status = "too many requests for episodes that are not there; wait", 429
-            await _rpc_error(status, told)(scope, receive, send)
+            await protocol_error(status, told)(scope, receive, send)
         elif not live.bucket.take():
-            await _rpc_error(429, "too many requests to this episode; wait a second")(scope, receive, send)
+            await protocol_error(429, "too many requests to this episode; wait a second")(scope, receive, send)
         else:
             live.touch()
             try:
-                await live.manager.handle_request(scope, receive, send)
+                await live.app(scope, receive, send)
             finally:
                 live.touch()
 
@@ -167,7 +168,7 @@ async def serve_http(
         app = EpisodeApp(table, chosen, token=token, base_url=url)
         config = uvicorn.Config(
             app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         runner = _Runner(config)
         serving = asyncio.create_task(runner.serve(sockets=[listener]))
@@ -212,12 +213,6 @@ def _listen(settings: HttpSettings) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _rpc_error(status: int, told: str) -> Response:
-    """A refusal that an MCP client understands."""
-    headers = {"Retry-After": "1"} if status == 429 else {}
-    return json_response({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}, status, **headers)
 
 
 def _address(scope: Scope) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Iterable
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
 from spade_tools.episode import ServedEpisode, open_episode
 from spade_tools.rates import TokenBucket
+from spade_tools.responses import NO_EPISODE, protocol_error
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
 from spade_tools.types import EpisodeReport, EpisodeRequest, Mode
@@ -51,6 +56,7 @@ class LiveEpisode:
             max_request_body_size=settings.body_bytes,
             max_sessions=settings.sessions,
         )
+        self.app = RequestBodyLimitMiddleware(self._handle, settings.body_bytes)
         self._last = time.monotonic()
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -71,10 +77,18 @@ class LiveEpisode:
 
     async def aclose(self) -> None:
         """End the episode, its process, and every session and stream of its URL."""
-        await self.server.aclose()
         self._ended.set()
+        await self.server.aclose()
         if self._task is not None:
             await self._task
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that has come in, or broken off; the episode may have ended while it was on its way."""
+        if self._ended.is_set():
+            await protocol_error(404, NO_EPISODE)(scope, receive, send)
+        else:
+            with contextlib.suppress(ClientDisconnect):
+                await self.manager.handle_request(scope, receive, send)
 
     async def _run(self, started: asyncio.Event) -> None:
         async with self.manager.run():
