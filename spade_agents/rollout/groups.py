@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from spade_agents.agent.prompts import PromptStyle
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_agents.policy.scripted import ScriptedPolicy
+from spade_agents.rollout.oversampling import OverSampling, first_valid
 from spade_agents.rollout.rollout import play
+from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Outcome, Trajectory, TrajectoryGroup
 from spade_environments import Action, Env, EnvironmentFault, EnvironmentSpec, HostFault
 
@@ -40,6 +42,7 @@ class PlaySettings:
         seconds: wall-clock limit of one play, teardown included, from the moment it starts.
         concurrency: plays alive at once, over all groups.
         retries: how often a play that met an infrastructure fault is played again.
+        oversampling: plays beyond those asked for, and when the slowest are called off; off by default.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -47,6 +50,7 @@ class PlaySettings:
     seconds: float = 300.0
     concurrency: int = 64
     retries: int = 2
+    oversampling: OverSampling = field(default_factory=OverSampling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ async def play_groups(
     """Play many groups at once, `settings.concurrency` plays at a time; groups are in the order of the requests.
 
     A play that meets an infrastructure fault is played again, same seeds, `settings.retries` times; then it stands in
-    its group as missing.
+    its group as missing. With over-sampling a group holds the plays that ended first, still as many as it has seeds.
     """
     chosen = settings or PlaySettings()
     gate = asyncio.Semaphore(chosen.concurrency)
@@ -92,17 +96,35 @@ async def play_groups(
 
     try:
         async with asyncio.TaskGroup() as tasks:
-            started = [[tasks.create_task(gated(request, seed)) for seed in request.seeds] for request in requests]
+            started = [tasks.create_task(_plays_of(request, gated, chosen.oversampling)) for request in requests]
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return tuple(
         TrajectoryGroup(
             environment_id=request.spec.id,
             hinted=request.hint is not None,
-            trajectories=tuple(task.result() for task in plays),
+            trajectories=task.result(),
         )
-        for request, plays in zip(requests, started, strict=True)
+        for request, task in zip(requests, started, strict=True)
     )
+
+
+async def _plays_of(
+    request: GroupRequest,
+    gated: Callable[[GroupRequest, int], Coroutine[Any, Any, Trajectory]],
+    oversampling: OverSampling,
+) -> tuple[Trajectory, ...]:
+    """The plays of one group, in the order of its seeds; more are started where over-sampling asks for it."""
+    more = (derive_seed("oversample", request.spec.id, n, *request.seeds) for n in range(oversampling.plays))
+    plays = [gated(request, seed) for seed in (*request.seeds, *more)]
+    if not oversampling.plays:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                started = [tasks.create_task(play) for play in plays]
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
+        return tuple(task.result() for task in started)
+    return await first_valid(plays, wanted=len(request.seeds), straggler_seconds=oversampling.straggler_seconds)
 
 
 async def _play_until_valid(

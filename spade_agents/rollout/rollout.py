@@ -114,7 +114,7 @@ class _Episode:
     async def run(self, seed: int, hint: str | None, seeds: tuple[str | int, ...]) -> tuple[Outcome, str | None]:
         """Turns until the environment ends the episode, or turns or context are used up."""
         observation = await self.env.reset(seed)
-        self.opening = opening_messages(observation, hint, style=self.style)
+        self.opening = opening_messages(observation, hint, style=self.style, tools=self.env.tools)
         conversation = Conversation(messages=self.opening, tools=self.env.tools)
         for number in range(self.env.max_turns):
             try:
