@@ -9,17 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from spade_agents.messages import Conversation, Message
+from spade_agents.policy.endpoint_client import AnswerError
 from spade_agents.policy.protocol import Sampling
 from spade_agents.rendering import function_schema, parse_call, parse_text
 from spade_agents.rendering.calls import broken_call
 from spade_agents.trajectory import BrokenCall, Completion, Usage
 from spade_environments import ToolCall
 
-__all__ = ["AnswerError", "completion_of", "request_body"]
-
-
-class AnswerError(Exception):
-    """A body that is no chat completion; the message says what was found."""
+__all__ = ["completion_of", "request_body"]
 
 
 class _Function(msgspec.Struct):

@@ -38,7 +38,7 @@ async def test_a_request_carries_messages_tools_sampling_seed_and_key():
     assert body["tools"][0]["function"]["name"] == "act"
     asked = {key: body[key] for key in ("model", "temperature", "top_p", "top_k", "max_tokens", "seed")}
     assert asked == {"model": "m", "temperature": 0.0, "top_p": 0.9, "top_k": 5, "max_tokens": 7, "seed": 3}
-    assert "Bearer secret" in server.headers[0] and "secret" not in repr(policy)
+    assert "Bearer secret" in server.headers[0] and "secret" not in repr(policy.client)
     assert "top_k" not in plain and "tools" not in plain
     assert (completion.text, completion.finish, completion.temperature) == ("hi", "stop", 0.0)
     assert (completion.prompt_ids, completion.token_ids, completion.logprobs) == (None, None, None)
