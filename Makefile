@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help venv demo test test-slow test-mcp check format clean
+.PHONY: help venv demo test test-slow test-mcp eval-baseline eval-gate check format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,20 @@ test-slow: $(INSTALLED)  ## run the tests that take longer
 test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed under .cache (MCP_CLIENTS=python for a few)
 	$(BIN)/python tests/tools/clients/install.py $(MCP_CLIENTS)
 	$(BIN)/python -m pytest $(MCP_CLIENTS:%=tests/tools/clients/check_%.py) $(PYTEST_ARGS)
+
+# Plays of held-out programs, each instance fixed: the same weights give the same plays, but for rounding.
+GATE := --model nano --suite "environments:spade_agents.nano.heldout:heldout_specs(known)" --n 4 --max-tokens 64
+BASELINE := benchmarks/baselines/nano
+
+eval-baseline: $(INSTALLED)  ## write the log that eval-gate holds the shipped model against
+	rm -rf $(BASELINE)
+	$(BIN)/spade-eval run $(GATE) --no-transcripts --out $(BASELINE)
+	rm -f $(BASELINE)/.lock
+
+eval-gate: $(INSTALLED)  ## evaluate the shipped model and compare it with the committed baseline
+	rm -rf build/eval-gate
+	$(BIN)/spade-eval run $(GATE) --no-transcripts --out build/eval-gate
+	$(BIN)/spade-eval compare $(BASELINE) build/eval-gate --max-drop 0.02 --junit build/eval-gate.xml
 
 check: $(INSTALLED)  ## formatting, lint, types, layers and dependencies
 	$(BIN)/ruff format --check

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spade_agents.errors import ConfigurationError, SpadeError, UsageError
@@ -72,7 +73,7 @@ class EnvironmentsSuite:
         )
 
     async def attempt(self, task: Task, epoch: int, runtime: Runtime) -> Sample:
-        settings = self.columns[task.column]
+        settings, started = self.columns[task.column], time.monotonic()
         group = await play_group(
             self._specs[task.id],
             await runtime.sandbox(),
@@ -81,7 +82,7 @@ class EnvironmentsSuite:
             draw=runtime.draw,
             settings=PlaySettings(sampling=settings.sampling, seconds=runtime.seconds, retries=0),
         )
-        return _sample(task, epoch, group.trajectories[0])
+        return replace(_sample(task, epoch, group.trajectories[0]), seconds=time.monotonic() - started)
 
     async def grade(self, task: Task, sample: Sample) -> Score:
         """What the environment paid: it was graded while it was played."""
