@@ -7,6 +7,7 @@ from spade_agents.rollout.groups import GroupRequest, PlaySettings, play_group, 
 from spade_agents.rollout.ledger import Mismatch, TokenRow, mismatch_of, token_ledger
 from spade_agents.rollout.outcomes import CallOutcome, call_outcomes
 from spade_agents.rollout.oversampling import OverSampling
+from spade_agents.rollout.own import OwnEnvironment, WithOwn
 from spade_agents.rollout.rollout import play, prompt_style
 from spade_agents.rollout.transport import Transport, open_transport
 
@@ -17,10 +18,12 @@ __all__ = [
     "GroupRequest",
     "Mismatch",
     "OverSampling",
+    "OwnEnvironment",
     "PartSummary",
     "PlaySettings",
     "TokenRow",
     "Transport",
+    "WithOwn",
     "call_outcomes",
     "mismatch_of",
     "open_transport",

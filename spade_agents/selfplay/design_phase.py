@@ -18,7 +18,7 @@ from spade_agents.selfplay.admission import SandboxCertifier, novelty_rule
 from spade_agents.selfplay.design_figures import DesignFigures, design_figures, newest_programs
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.resources import Resources
-from spade_agents.selfplay.settings import DesignedPool, FrontierPool, RunSettings, SelfDesigner, StaticPool
+from spade_agents.selfplay.settings import DesignedPool, FrontierPool, OwnPool, RunSettings, SelfDesigner, StaticPool
 from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember, WaitingDesign
 from spade_agents.trajectory import Role, TrainingSample, sample_from
 from spade_environments import EnvironmentSpec
@@ -72,7 +72,7 @@ async def make_set(resources: Resources, state: LoopState) -> NewSet:
     match selfplay.pool:
         case DesignedPool():
             return await _design(resources, state)
-        case StaticPool() | FrontierPool() as fixed:
+        case StaticPool() | FrontierPool() | OwnPool() as fixed:
             specs = _drawn(resources, state, fixed)
             admitted = _admitted(resources.pool, state.pool, [(spec, None) for spec in specs])
             members = tuple(SetMember(spec=spec) for spec in specs)
@@ -174,12 +174,14 @@ def _sample(attempt: DesignAttempt, skill: str) -> TrainingSample | None:
     return sample_from([attempt.completion], advantage=0.0, group=skill, role=Role.DESIGNER)
 
 
-def _drawn(resources: Resources, state: LoopState, pool: StaticPool | FrontierPool) -> tuple[EnvironmentSpec, ...]:
+def _drawn(
+    resources: Resources, state: LoopState, pool: StaticPool | FrontierPool | OwnPool
+) -> tuple[EnvironmentSpec, ...]:
     """A set from the fixed pool: any of it, or those of middling win rate first."""
     specs, count = resources.fixed_pool, min(resources.settings.selfplay.environments, len(resources.fixed_pool))
     rng = random.Random(derive_seed(resources.settings.run.seed, "draw", state.rollout))
     shuffled = rng.sample(specs, len(specs))
-    if isinstance(pool, StaticPool):
+    if not isinstance(pool, FrontierPool):
         return tuple(shuffled[:count])
     rates = {record.environment_id: record.win_rate for record in resources.memory.records}
     middling = [spec for spec in shuffled if pool.low <= rates.get(spec.id, -1.0) <= pool.high]

@@ -11,12 +11,19 @@ from typing import Any, NamedTuple
 
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
-from spade_agents.rollout import Evaluator
+from spade_agents.rollout import Evaluator, OwnEnvironment
 from spade_agents.selfplay.checkpoint import Checkpoint
 from spade_agents.selfplay.pool import trainable_specs
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import refuse_existing
-from spade_agents.selfplay.settings import FrontierPool, FrozenDesigner, RunSettings, StaticPool, SupervisedReplay
+from spade_agents.selfplay.settings import (
+    FrontierPool,
+    FrozenDesigner,
+    OwnPool,
+    RunSettings,
+    StaticPool,
+    SupervisedReplay,
+)
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import changed_keys, load_settings
 from spade_environments import EnvironmentSpec
@@ -35,6 +42,7 @@ class Parts(NamedTuple):
     fixed_pool: tuple[EnvironmentSpec, ...]
     replay: Replay | None
     sandbox: ProbeReport
+    own: tuple[OwnEnvironment, ...] = ()
 
 
 def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
@@ -60,7 +68,8 @@ def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
         tried(lambda: check_out(out))
     start = tried(lambda: _start(settings))
     corpus = tried(lambda: open_corpus(settings))
-    fixed_pool = tried(lambda: _fixed_pool(settings))
+    own = tried(lambda: _own_environments(settings)) or ()
+    fixed_pool = tuple(environment.spec for environment in own) or tried(lambda: _fixed_pool(settings))
     replay = tried(lambda: _replay(settings, start)) if start is not None else None
     tried(lambda: _designer(settings))
     sandbox = tried(lambda: asyncio.run(_sandbox(settings)))
@@ -68,7 +77,7 @@ def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
         raise faults[0]
     if faults:
         raise UsageError("\n".join(["this run cannot start:", *(f"- {fault}" for fault in faults)]))
-    return Parts(start, corpus, fixed_pool, replay, sandbox)
+    return Parts(start, corpus, fixed_pool, replay, sandbox, own)
 
 
 MAY_CHANGE = frozenset(
@@ -83,6 +92,7 @@ MAY_CHANGE = frozenset(
         "evaluation.every",
         "sandbox.allow_degraded",
         "sandbox.layers",
+        "rollout.transport",
     }
 )
 """What a run may be resumed with another value of: none of it decides a batch."""
@@ -215,6 +225,20 @@ def _designer(settings: RunSettings) -> None:
 def _fixed_pool(settings: RunSettings) -> tuple[EnvironmentSpec, ...]:
     pool = settings.selfplay.pool
     return trainable_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+
+
+def _own_environments(settings: RunSettings) -> tuple[OwnEnvironment, ...]:
+    pool = settings.selfplay.pool
+    if not isinstance(pool, OwnPool):
+        return ()
+    own = tuple(_named(pool.source, "selfplay.pool.source")())
+    names = {environment.name for environment in own if isinstance(environment, OwnEnvironment)}
+    if not own or len(names) != len(own):
+        raise ConfigurationError(
+            f"selfplay.pool.source is {pool.source!r}, which gave {len(own)} values and {len(names)} environments of "
+            "different names; wanted one OwnEnvironment or more, each with a name of its own"
+        )
+    return own
 
 
 def _replay(settings: RunSettings, start: Path) -> Replay | None:

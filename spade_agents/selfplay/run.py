@@ -11,7 +11,7 @@ from typing import Any
 
 from spade_agents.designer.memory import Memory
 from spade_agents.policy.protocol import Policy
-from spade_agents.rollout import open_transport
+from spade_agents.rollout import WithOwn, open_transport
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.loop import StopRequest, run_loop
 from spade_agents.selfplay.preflight import Parts, make_evaluator, prepare, same_settings, told_level
@@ -172,7 +172,7 @@ async def _opened(
             designer=designer,
             engine=engine,
             sandbox=sandbox,
-            plays=plays,
+            plays=WithOwn(parts.own, plays),
             memory=Memory(settings=settings.designer.memory),
             progress=progress,
             corpus=parts.corpus,

@@ -31,6 +31,7 @@ __all__ = [
     "NoPool",
     "NoReplay",
     "NoveltyTable",
+    "OwnPool",
     "RolloutTable",
     "RunSettings",
     "RunTable",
@@ -132,6 +133,14 @@ class FrontierPool(Section):
     """Share of a set that is drawn from the whole pool all the same."""
 
 
+class OwnPool(Section):
+    """Sets are drawn from environments of your own, such as MCP servers (`McpEnv`); you answer for their checkers."""
+
+    type: Literal["own"] = "own"
+    source: str
+    """`package.module:name` of a function without arguments that gives a list of `OwnEnvironment`s."""
+
+
 class NoPool(Section):
     """Control: nothing is designed or played; only the supervised replay is trained on."""
 
@@ -149,7 +158,9 @@ class SelfplayTable(Section):
     """Hinted plays of each environment at a regeneration, on the first of the same seeds; at most `plays`."""
     period: int = Field(default=4, ge=1)
     """k: rollouts for which a set is kept, and by which the designer's update is delayed."""
-    pool: Annotated[DesignedPool | StaticPool | FrontierPool | NoPool, Field(discriminator="type")] = DesignedPool()
+    pool: Annotated[DesignedPool | StaticPool | FrontierPool | OwnPool | NoPool, Field(discriminator="type")] = (
+        DesignedPool()
+    )
     play: PlaySettings = PlaySettings(style="compact", sampling=Sampling(max_tokens=128))
     """Of both arms, which are played alike."""
     mask_truncated: bool = False
@@ -269,7 +280,7 @@ class RunSettings(Section):
         )
         if pool.type == "designed":
             raise ValueError(f"sandbox.type is 'inline' and this run designs environments; {advice}")
-        if pool.type != "none" and pool.source != "catalogue":
+        if pool.type in ("static", "frontier") and pool.source != "catalogue":
             raise ValueError(f"sandbox.type is 'inline' and the pool is {pool.source!r}, not the catalogue; {advice}")
         others = [name for name, source in self.evaluation.parts.items() if source != "catalogue"]
         if self.evaluation.evaluator != "none" and others:

@@ -194,3 +194,20 @@ def test_resuming_what_is_no_run_or_has_a_corrupt_checkpoint_is_an_error(tmp_pat
     (result.path / "checkpoints" / "step-2" / "state.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"step-2 is corrupt: state\.json"):
         spade_agents.resume(tmp_path / "run")
+
+
+def test_a_users_own_mcp_server_is_trained_on(tmp_path, tiny):
+    own = ("selfplay.pool.type=own", "selfplay.pool.source=tests.agents.selfplay.own_servers:environments")
+    chosen = overrides(tiny, *own, "selfplay.plays=6", "run.rollouts=1")
+    result = spade_agents.train(out=tmp_path / "run", overrides=chosen)
+    (row,) = [row for row in result.rows if row["kind"] == "rollout"]
+    assert row["play"]["plays"] == 6
+    assert set(row["play"]["outcomes"]) <= {"scored", "agent_error"}
+    assert row["train"]["agent"] == 6
+
+
+@pytest.mark.parametrize("factory", ["twins", "nothing", "no_such_name"])
+def test_own_environments_that_cannot_be_told_apart_or_found_are_refused(factory, tiny):
+    own = ("selfplay.pool.type=own", f"selfplay.pool.source=tests.agents.selfplay.own_servers:{factory}")
+    with pytest.raises(ConfigurationError, match=r"selfplay\.pool\.source"):
+        prepare(load_settings(RunSettings, None, overrides(tiny, *own)))
