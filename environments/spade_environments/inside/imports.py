@@ -38,7 +38,7 @@ _LAZY_MODULES = (
 )  # fmt: skip
 # What the standard library itself imports late, in the middle of a call.
 
-_LAZY_CODE_MODULES = ("asyncio", "shutil", "unittest.async_case", "unittest.mock")
+_LAZY_CODE_MODULES = ("shutil",)
 
 _NUMPY_MODULES = ("numpy", "numpy.char", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random",
                   "numpy.rec", "numpy.strings")  # fmt: skip

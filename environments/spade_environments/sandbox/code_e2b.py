@@ -48,7 +48,10 @@ class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class E2BCode:
-    """Runs each program in a sandbox of its own, without access to the internet."""
+    """Runs each program in a sandbox of its own, without access to the internet.
+
+    A program that kills the interpreter there cannot be told from a service that fails: it becomes a HostFault.
+    """
 
     level = "remote"
 

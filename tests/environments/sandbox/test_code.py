@@ -42,6 +42,11 @@ HONEST = {
         "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\n"
         "def f(n): return n and 1 + f(n - 1)\nprint(f(50_000))", "", "50000\n",
     ),
+    "threads": (
+        "import threading\ndone = []\nall = [threading.Thread(target=done.append, args=(n,)) for n in range(3)]\n"
+        "for one in all: one.start()\nfor one in all: one.join()\nprint(done, threading.active_count())", "",
+        "[0, 1, 2] 1\n",
+    ),
     "exit()": ("print(1)\nexit()", "", "1\n"),
     "numpy beside others": ("import math, numpy as np\nprint(np.e == math.e)", "", "True\n"),
     "a thread for its stack": (
@@ -96,6 +101,23 @@ async def test_what_a_program_does_is_an_outcome_and_never_raised(name, runner):
     assert (found.outcome, found.exit_code) == (outcome, found.exit_code if status is None else status)
     assert found.error
     assert not found.ok
+
+
+async def test_an_exception_in_a_thread_is_its_own(runner):
+    code = (
+        "import threading\nthread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nprint('on')\n"
+        "try: thread.start()\nexcept RuntimeError as error: print(error)"
+    )
+    found = await runner.run_code(code)
+    assert (found.outcome, found.stdout) == ("ok", "on\nthreads can only be started once\n")
+    assert "ZeroDivisionError" in found.stderr
+
+
+async def test_unit_tests_can_be_run_and_tell_by_the_status(runner):
+    code = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual({}, 2)\nunittest.main()"
+    passed, failed = [await runner.run_code(code.format(given)) for given in (2, 3)]
+    assert (passed.outcome, failed.outcome, failed.exit_code) == ("ok", "exit", 1)
+    assert "AssertionError: 3 != 2" in failed.stderr
 
 
 async def test_a_program_that_waits_is_ended_at_the_wall_limit(runner):
@@ -162,6 +184,8 @@ async def test_no_module_that_is_there_lends_a_socket_or_a_process(runner):
         "        print('made', name)\n"
     )
     assert (await runner.run_code(code)).stdout == ""
+    found = await runner.run_code("import sys\nprint({'subprocess', 'multiprocessing', 'asyncio'} & set(sys.modules))")
+    assert found.stdout == "set()\n"
 
 
 async def test_nothing_is_known_of_the_host(runner, monkeypatch):
