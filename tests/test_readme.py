@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from spade_agents.cli import app, main
+from spade_environments import Env
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = sorted(set(re.findall(r"\bspade ((?:corpus |env |nano )?[a-z]+)(?= |`)", README)) - {"play", "serve"})
+COMMANDS = sorted(set(re.findall(r"\bspade ((?:agent |corpus |env |model |nano )?[a-z]+)(?= |`)", README)))
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -77,3 +78,10 @@ def test_the_example_without_a_model_plays_the_gold_solution(capsys: pytest.Capt
     (block,) = (block for block in BLOCKS if "play_gold" in block)
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
     assert capsys.readouterr().out == "1.0\n"
+
+
+def test_the_example_of_an_own_server_makes_an_environment():
+    (block,) = (block for block in BLOCKS if "McpEnv" in block)
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert isinstance(names["env"], Env)
