@@ -41,6 +41,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PR_SET_CHILD_SUBREAPER = 36
 _CAPABILITIES_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
+# Made here once: a child that made its own array types would spend more on them than on the call.
+_CapabilityHeader, _Capabilities = ctypes.c_uint32 * 2, ctypes.c_uint32 * 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,14 @@ def children() -> set[int]:
 
 
 def seal_zygote(policy: Policy) -> None:
-    """Put on, once, what every child inherits: first to die when memory runs out, no new rights, Landlock.
+    """Put on, once, what every child inherits: first to die when memory runs out, no core, no new rights, Landlock.
 
     Raises:
         OSError: a layer could not be put on, or does not hold.
     """
     be_first_to_die()
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK):
+        resource.setrlimit(kind, (0, 0))
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if policy.landlock:
         landlock.restrict(policy.landlock)
@@ -190,8 +194,7 @@ def set_capabilities(kept: int = 0) -> None:
     Raises:
         OSError: the kernel refused it.
     """
-    header, low = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (kept, kept, kept)
-    if _libc.capset(header, (ctypes.c_uint32 * 6)(*low, 0, 0, 0)) != 0:
+    if _libc.capset(_CapabilityHeader(_CAPABILITIES_3, 0), _Capabilities(kept, kept, kept, 0, 0, 0)) != 0:
         raise OSError(ctypes.get_errno(), "the capabilities could not be dropped")
 
 
@@ -200,11 +203,9 @@ def _limit(policy: Policy) -> None:
         resource.RLIMIT_AS: policy.zygote_bytes + policy.memory_bytes,
         resource.RLIMIT_CPU: policy.cpu_seconds,
         resource.RLIMIT_FSIZE: policy.file_bytes,
-        resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NPROC: 0,
         resource.RLIMIT_NOFILE: 16,
         resource.RLIMIT_STACK: _at_most(resource.RLIMIT_STACK, policy.stack_bytes),
-        resource.RLIMIT_MEMLOCK: 0,
     }
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from spade_environments.faults import FaultKind, HostFault
-from spade_environments.inside.supervisor import BOOT, FLAGS
+from spade_environments.inside import supervisor
 from spade_environments.sandbox.numpy_folder import numpy_folder
 
 __all__ = ["Descriptor", "Ended", "Process", "Supervisor", "Zygote", "ZygoteKind"]
@@ -121,7 +121,8 @@ class Supervisor:
             self._control.close()
         self._control, theirs = _control_pair()
         with theirs:
-            command = [sys.executable, *FLAGS, "-c", BOOT, str(_INSIDE), "supervisor", str(theirs.fileno())]
+            program = [sys.executable, *supervisor.FLAGS, "-c", supervisor.BOOT]
+            command = [*program, str(_INSIDE), "supervisor", str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command, env={"PYTHONHASHSEED": "0"}, cwd="/", close_fds=True, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,

@@ -1,8 +1,11 @@
 """Hostile programs: each ends its own episode, under a name that says what it did."""
 
+import ast
+import dataclasses
+
 import pytest
 
-from spade_environments import EnvironmentFault, FaultKind, ToolCall
+from spade_environments import EnvironmentFault, FaultKind, Reply, ToolCall
 from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,6 +38,19 @@ LIMITS = {
         {"step": "while True:\n    try:\n        while True: pass\n    except BaseException: pass"},
         FaultKind.TIMEOUT_CPU, "step",
     ),
+    "spins in one power of large integers": ({"step": "10 ** 10 ** 9"}, FaultKind.TIMEOUT_CPU, "step"),
+    "spins in a finaliser": (
+        {"top": "class Late:\n    def __del__(self):\n        while True: pass", "step": f"Late()\n{STEP}"},
+        FaultKind.TIMEOUT_CPU, "step",
+    ),
+    "spins in a finaliser that runs as the step returns": (
+        {"top": "class Late:\n    def __del__(self):\n        while True: pass", "step": f"late = Late()\n{STEP}"},
+        FaultKind.TIMEOUT_CPU, "step",
+    ),
+    "spins as its observation is read": (
+        {"top": "class Word(str):\n    def __len__(self):\n        while True: pass",
+         "step": "return len(Word()), 0.0, False, False, {}"}, FaultKind.TIMEOUT_CPU, "step",
+    ),
     "grows on import": ({"top": GROW}, FaultKind.MEMORY, "load"),
     "grows in step": ({"step": GROW}, FaultKind.MEMORY, "step"),
     "asks for 64 GiB": ({"step": "bytearray(64 << 30)"}, FaultKind.MEMORY, "step"),
@@ -45,6 +61,57 @@ LIMITS = {
 async def test_a_limit_is_kept_from_outside(name, tight_sandbox, make_spec, make_text_env):
     parts, kind, phase = LIMITS[name]
     assert await fault_of(tight_sandbox, make_spec(make_text_env(**parts))) == (kind, phase)
+
+
+TOOL_ENV = """
+class Desk(ToolEnv):
+    def setup(self):
+        self.state = {SETUP}
+
+    @tool
+    def act(self, action: str) -> str:
+        "Do it."
+        {TOOL}
+        return "done"
+
+    def goals(self):
+        {GOALS}
+        return [Goal("state", "Do it.", lambda state, calls, reply: {CHECK})]
+
+    def solution(self):
+        return [[Call("act", action="x")]]
+"""
+TOOL_PARTS = {
+    "setup": ({"SETUP": "sum(iter(int, 1))"}, [], "reset"),
+    "goals()": ({"GOALS": "while True: pass"}, [], "reset"),
+    "a tool": ({"TOOL": "while True: pass"}, [ACT], "step"),
+    "a goal's check": (
+        {"TOOL": "self.state += 1", "CHECK": "sum(iter(int, 1))"}, [ACT, Reply(text="done")], "step",
+    ),
+    "the comparison of states": (
+        {"SETUP": "type('S', (), {'__ne__': lambda a, b: sum(iter(int, 1))})()"}, [Reply(text="done")], "step",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOOL_PARTS)
+async def test_a_tool_environment_that_spins_is_stopped_wherever_it_does(name, tight_sandbox, make_spec):
+    parts, actions, phase = TOOL_PARTS[name]
+    body = TOOL_ENV
+    for part, default in (("SETUP", "1"), ("TOOL", "pass"), ("GOALS", "pass"), ("CHECK", "True")):
+        body = body.replace("{" + part + "}", parts.get(part, default))
+    with pytest.raises(EnvironmentFault) as caught:
+        async with await tight_sandbox.open(make_spec(body)) as env:
+            await env.reset(0)
+            for action in actions:
+                await env.step(action)
+    assert (caught.value.kind, caught.value.phase) == (FaultKind.TIMEOUT_CPU, phase)
+
+
+async def test_memory_that_grows_step_by_step_is_found(tight_sandbox, make_spec, make_text_env):
+    grow = "KEPT.append(bytearray(b'x') * (4 << 20))\n" + STEP
+    spec = make_spec(make_text_env(top="KEPT = []", step=grow))
+    assert await fault_of(tight_sandbox, spec, steps=200) == (FaultKind.MEMORY, "step")
 
 
 async def test_the_heaviest_episode_ends_when_all_together_pass_the_machines_share(make_spec, make_text_env):
@@ -131,6 +198,20 @@ REPLIES = {
     "info with NaN": "return 'x', 0.0, False, False, {'f': float('nan')}",
     "info nested deep": "d = {}\nfor _ in range(600): d = {'d': d}\nreturn 'x', 0.0, False, False, d",
     "three values": "return 'x', 0.0, False",
+    "observation that claims to be a str": (
+        "return type('S', (), {'__class__': property(lambda self: str)})(), 0.0, False, False, {}"
+    ),
+    "reward a subclass of float": "return 'x', type('F', (float,), {})(1.0), False, False, {}",
+    "reward that claims to be a float": (
+        "return 'x', type('F', (), {'__class__': property(lambda self: float)})(), False, False, {}"
+    ),
+    "reward complex": "return 'x', 1j, False, False, {}",
+    "reward a Decimal": "import decimal; return 'x', decimal.Decimal(1), False, False, {}",
+    "info a subclass of dict": "return 'x', 0.0, False, False, type('D', (dict,), {})()",
+    "info that holds itself": "d = {}\nd['d'] = d\nreturn 'x', 0.0, False, False, d",
+    "a tuple that claims to have five values": (
+        "return type('T', (tuple,), {'__len__': lambda self: 5})(('x', 1.0, True))"
+    ),
     "terminated a number": "return 'x', 0.0, 1, False, {}",
 }
 
@@ -140,7 +221,7 @@ async def test_a_reply_outside_the_contract_is_a_protocol_fault(name, sandbox, m
     found, where = await fault_of(sandbox, make_spec(make_text_env(step=REPLIES[name])))
     assert where == "step"
     assert found in (FaultKind.PROTOCOL, FaultKind.ENV_ERROR)
-    if not name.startswith("reward huge"):
+    if not name.startswith(("reward huge", "a tuple")):
         assert found is FaultKind.PROTOCOL
 
 
@@ -165,6 +246,11 @@ FORGED = {
     "4 KiB byte by byte": {
         "top": FRAME, "step": f"for n in range(4200): os.write(3, b'\\x00\\x00\\x10\\x00'[n % 4:][:1])\n{STEP}",
     },
+    "its own answer, and a second one": {
+        "top": FRAME,
+        "step": "frame = dataclasses.sys._getframe()\nwhile 'request' not in frame.f_locals: frame = frame.f_back\n"
+        f"send({{'nonce': frame.f_locals['request']['nonce'], 'ok': {{**WIN, 'terminated': False}}}})\n{STEP}",
+    },
     "a closed channel": {"top": FRAME, "step": f"os.close(3)\nimport queue; queue.Queue().get()\n{STEP}"},
 }  # fmt: skip
 
@@ -173,6 +259,12 @@ FORGED = {
 async def test_a_forged_frame_ends_the_episode(name, sandbox, make_spec, make_text_env):
     found, _ = await fault_of(sandbox, make_spec(make_text_env(**FORGED[name])), steps=2)
     assert found is FaultKind.PROTOCOL
+
+
+async def test_a_frame_that_never_ends_is_a_wall_timeout(impatient_sandbox, make_spec, make_text_env):
+    step = "os.write(3, b'\\x00\\x00\\x10\\x00{')\nimport queue; queue.Queue().get()"
+    spec = make_spec(make_text_env(top=FRAME, step=step))
+    assert await fault_of(impatient_sandbox, spec) == (FaultKind.TIMEOUT_WALL, "step")
 
 
 async def test_a_fault_is_told_again_to_whoever_goes_on(sandbox, make_spec, make_text_env):
@@ -231,6 +323,48 @@ async def test_a_child_holds_no_secret_and_no_host_module(monkeypatch, make_spec
     assert seen["arguments"] == "([], [])"
     assert "'inside.episode'" in seen["modules"]
     assert not any(name in seen["modules"] for name in ("msgspec", "jsonschema", "torch", "site-packages"))
+
+
+async def test_a_child_that_searches_its_own_memory_finds_no_hint_and_no_host_object(sandbox, make_spec, make_text_env):
+    step = (
+        "import dataclasses; gc = dataclasses.sys.modules['inside.zygote'].gc; gc.unfreeze()\n"
+        "wanted = ' '.join(['say', 'please'])\n"
+        "texts = [t for o in gc.get_objects() for t in gc.get_referents(o) if type(t) is str and t is not wanted]\n"
+        "frame, names = dataclasses.sys._getframe(), []\n"
+        "while frame: names.append(frame.f_code.co_filename.rpartition('/')[2]); frame = frame.f_back\n"
+        "return repr((sum(wanted in t for t in texts), len(texts) > 1000, names)), 0.0, False, False, {}"
+    )
+    spec = dataclasses.replace(make_spec(make_text_env(step=step)), hint="say please")
+    async with await sandbox.open(spec) as env:
+        await env.reset(0)
+        hints, searched, files = ast.literal_eval((await env.step(ACT)).observation.text)
+    assert (hints, searched) == (0, True)
+    assert set(files) <= {"environment.py", "episode.py", "worker.py", "zygote.py", "attendant.py", "<string>"}
+
+
+SPOILS = """
+import builtins, dataclasses, json, random
+sys = dataclasses.sys
+builtins.len = lambda value: 5
+json.dumps = json.loads = random.random = lambda *_: 1
+sys.modules["inside.contract"].TextEnv.reset = None
+for name in list(sys.modules):
+    if name != "inside.worker": sys.modules[name] = None
+"""
+
+
+async def test_what_an_episode_spoils_is_whole_in_the_next(sandbox, make_spec, make_text_env):
+    clean = make_spec(make_text_env(top="import json", step="return json.dumps([len('abc')]), 0.0, False, False, {}"))
+    spoiling = make_spec(make_text_env(reset=SPOILS + "return 'go', {}"))
+    said = []
+    for spec in (clean, spoiling, clean):
+        async with await sandbox.open(spec) as env:
+            try:
+                await env.reset(0)
+                said.append((await env.step(ACT)).observation.text)
+            except EnvironmentFault:
+                said.append("fault")
+    assert said[0] == said[2] == "[3]"
 
 
 CONTAINED = {
