@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from spade_agents.errors import CheckpointError
+from spade_agents.errors import CheckpointError, InfrastructureError, SpadeError
 
 __all__ = ["Checkpoint", "newest_stable", "prune", "save_checkpoint"]
 
 STABLE = "STABLE"
+_ROOM = 1 << 20
 _NAME = re.compile(r"step-(0|[1-9][0-9]*)")
 _OURS = re.compile(r"step-[0-9]+|\.step-[0-9]+\.draft")
 """Names of checkpoints, whole or not; whatever else a person keeps beside them is left alone."""
@@ -104,6 +105,9 @@ def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], Non
         folder: of the run's checkpoints.
         number: rollouts done.
         write: fills the (empty) folder it is given.
+
+    Raises:
+        InfrastructureError: the disk is full; what was written of it is removed again.
     """
     final = Checkpoint(path=folder / f"step-{number}")
     if (final.path / STABLE).exists():
@@ -111,7 +115,17 @@ def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], Non
     draft = Checkpoint(path=folder / f".step-{number}.draft")
     shutil.rmtree(draft.path, ignore_errors=True)
     draft.path.mkdir(parents=True)
-    write(draft)
+    try:
+        write(draft)
+    except Exception as error:
+        full = _is_full(folder)
+        shutil.rmtree(draft.path, ignore_errors=True)
+        if full and not isinstance(error, SpadeError):
+            raise InfrastructureError(
+                f"the checkpoint {final.path} cannot be written: there is no room left on its disk; make room and go "
+                f"on by: spade train --resume {folder.parent}"
+            ) from error
+        raise
     files = sorted(path for path in draft.path.rglob("*") if path.is_file())
     digests = {str(path.relative_to(draft.path)): _digest(path) for path in files}
     for path in files:
@@ -156,6 +170,11 @@ def prune(folder: Path, keep: int) -> None:
 def _stable(folder: Path) -> list[Checkpoint]:
     paths = [path for path in folder.glob("step-*") if (path / STABLE).exists() and _NAME.fullmatch(path.name)]
     return sorted((Checkpoint(path=path) for path in paths), key=lambda checkpoint: checkpoint.number)
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether the disk is as good as full; libraries that write weights tell of it in errors of their own kinds."""
+    return shutil.disk_usage(folder).free < _ROOM
 
 
 def _digest(path: Path) -> str:

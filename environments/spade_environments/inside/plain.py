@@ -14,7 +14,7 @@ __all__ = ["READY", "main"]
 READY = b"D"
 """What the child says once its limits are on: the level that it has."""
 
-_NOBODY = 65534
+_CHANNEL, _NOBODY = 3, 65534
 
 
 def main(channel: int, options: str) -> None:
@@ -29,17 +29,14 @@ def main(channel: int, options: str) -> None:
         os.setgroups([])
         os.setgid(_NOBODY)
         os.setuid(_NOBODY)
-    worker.send(channel, READY)
-    worker.serve(channel)
+    os.dup2(channel, _CHANNEL)
+    os.closerange(_CHANNEL + 1, 256)
+    worker.send(_CHANNEL, READY)
+    worker.serve(_CHANNEL)
 
 
 def _limit(cpu_seconds: int) -> None:
     """Limits that every system of the POSIX family keeps; memory is not among them: macOS keeps no limit on it."""
-    limits = {
-        resource.RLIMIT_CPU: cpu_seconds,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: 16,
-    }
-    for kind, value in limits.items():
+    for kind, value in {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 16}.items():
         resource.setrlimit(kind, (value, value))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))

@@ -121,11 +121,13 @@ def machine_limits(system: str, machine: str) -> Machine:
     if system == "darwin":
         return Machine(
             best="D",
-            warning="macOS has neither seccomp nor Landlock: an environment is a process with limits and no more. Run "
-            "nothing here that you distrust; use Linux, or a Linux machine in a virtual one",
+            warning="macOS has neither seccomp nor Landlock: an environment is a process with limits on CPU time and "
+            "files, and none on memory. Run nothing here that you distrust; use Linux, in a virtual machine at least",
         )
     if system == "win32":
         return Machine(
             best="none", warning="the sandbox does not run on Windows; use Linux, or the Linux that it offers"
         )
-    return Machine(best="D", warning=f"on {system} an environment is a process with limits and no more; use Linux")
+    return Machine(
+        best="D", warning=f"on {system} an environment is a process with limits on CPU time and files; use Linux"
+    )

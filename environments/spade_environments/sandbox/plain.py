@@ -19,12 +19,13 @@ from typing import Any, TypeVar
 from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.plain import READY
+from spade_environments.limits import Limits
 from spade_environments.sandbox.numpy_folder import numpy_folder
 from spade_environments.sandbox.settings import LocalSandboxSettings
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.wire import Failed, WireError, decode, encode
 
-__all__ = ["PlainSandbox", "open_plain"]
+__all__ = ["PlainSandbox", "open_plain", "silent_end"]
 
 R = TypeVar("R")
 _INSIDE = Path(__file__).resolve().parent.parent / "inside"
@@ -178,30 +179,37 @@ class _PlainChild:
         if self._fault is None:
             self._fault = fault or HostFault(FaultKind.HOST_FAULT, self._phase, "the child is being ended")
             self._channel.close()
-            self._process.kill()
+            os.kill(self._process.pid, signal.SIGKILL)  # not Popen.kill, which would reap it and lose its CPU time
             _, status, usage = await asyncio.to_thread(os.wait4, self._process.pid, 0)
             self._process.returncode = code = os.waitstatus_to_exitcode(status)
             self._sandbox.forget(self)
             if fault is None:
-                self._fault = self._told_by(code, usage.ru_utime + usage.ru_stime, waited)
+                cpu = usage.ru_utime + usage.ru_stime
+                self._fault = silent_end(code, cpu, waited, self._phase, self._limits)
         return self._fault
 
-    def _told_by(self, code: int, cpu: float, waited: float) -> SandboxFault:
-        """What its status and its CPU time say of a child that gave no answer."""
-        if waited:
-            if cpu >= waited / 2:
-                return EnvironmentFault(FaultKind.TIMEOUT_CPU, self._phase, f"{cpu:.1f} s of CPU and no answer")
-            return HostFault(
-                FaultKind.HOST_FAULT, self._phase, f"no answer in {waited:g} s, asleep or on a busy machine"
-            )
-        if code == -signal.SIGXCPU:
-            told = f"more than {self._limits.episode_cpu:g} s of CPU"
-            return EnvironmentFault(FaultKind.BUDGET_EPISODE, self._phase, told)
-        if code == -signal.SIGKILL:
-            return EnvironmentFault(FaultKind.PROTOCOL, self._phase, "the channel was closed")
-        if code >= 0:
-            return EnvironmentFault(FaultKind.EXIT, self._phase, f"the process ended with status {code}")
-        return EnvironmentFault(FaultKind.CRASH, self._phase, f"the process died of signal {-code}")
+
+def silent_end(code: int, cpu: float, waited: float, phase: str, limits: Limits) -> SandboxFault:
+    """The fault of a child that gave no answer.
+
+    Args:
+        code: its status, or the negative number of the signal that ended it.
+        cpu: CPU seconds of its whole life, all that the system tells.
+        waited: seconds until its wall limit was passed; 0 where it ended, or hung up, before.
+        phase: what it was asked for.
+        limits: of the episode.
+    """
+    if waited:
+        if cpu >= waited / 2:
+            return EnvironmentFault(FaultKind.TIMEOUT_CPU, phase, f"{cpu:.1f} s of CPU and no answer")
+        return HostFault(FaultKind.HOST_FAULT, phase, f"no answer in {waited:g} s, asleep or on a busy machine")
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= limits.episode_cpu):
+        return EnvironmentFault(FaultKind.BUDGET_EPISODE, phase, f"more than {limits.episode_cpu:g} s of CPU")
+    if code == -signal.SIGKILL:
+        return EnvironmentFault(FaultKind.PROTOCOL, phase, "the channel was closed")
+    if code >= 0:
+        return EnvironmentFault(FaultKind.EXIT, phase, f"the process ended with status {code}")
+    return EnvironmentFault(FaultKind.CRASH, phase, f"the process died of signal {-code}")
 
 
 @asynccontextmanager

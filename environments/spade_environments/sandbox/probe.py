@@ -123,7 +123,8 @@ async def probe(settings: LocalSandboxSettings | None = None, *, system: str = s
     """
     settings = LocalSandboxSettings() if settings is None else settings
     modules = tuple({*settings.extra_modules, *_MODULES})
-    quick = replace(settings.limits, step_cpu=0.2)
+    # What spins must end soon by its CPU time, and nothing else for want of a processor.
+    quick = replace(settings.limits, step_cpu=0.2, episode_cpu=min(settings.limits.episode_cpu, 2.0), wall_floor=60.0)
     async with open_sandbox(replace(settings, extra_modules=modules, limits=quick), system=system) as sandbox:
         spec = EnvironmentSpec(name="probe", source=_SOURCE, skill=Skill.ERROR_RECOVERY)
         async with await sandbox.open(spec) as env:

@@ -67,7 +67,7 @@ async def test_on_macos_the_level_is_d_with_a_warning_and_no_crash():
     assert (facts["level"], _exit_code(facts)) == ("D", 1)
     assert lines[1].startswith("  warning: macOS has neither seccomp nor Landlock")
     assert "  NOT stopped  open a file of the host: done" in lines
-    assert "  stopped      spin: ended (timeout_cpu)" in lines
+    assert any(line.startswith("  stopped      spin: ended (") for line in lines)
 
 
 async def test_on_windows_no_sandbox_opens_and_doctor_says_so():

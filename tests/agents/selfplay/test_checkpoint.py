@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from spade_agents.errors import CheckpointError
+from spade_agents.errors import CheckpointError, InfrastructureError
 from spade_agents.selfplay.checkpoint import newest_stable, prune, save_checkpoint
 
 
@@ -54,6 +56,24 @@ def test_a_failed_write_leaves_the_earlier_checkpoint_and_no_folder_of_its_name(
         save_checkpoint(tmp_path, 2, fail)
     assert newest_stable(tmp_path).path.name == "step-1"
     assert not (tmp_path / "step-2").exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("unexpected pos 47488")])
+def test_a_full_disk_is_told_as_such_whatever_error_the_writer_has_for_it(tmp_path, monkeypatch, error):
+    usage = shutil.disk_usage(tmp_path)
+
+    def fail(draft):
+        draft.state.write_text("{")
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100))
+        raise error
+
+    (tmp_path / "run").mkdir()
+    with pytest.raises(
+        InfrastructureError, match=r"step-2 cannot be written: there is no room left.*--resume"
+    ) as caught:
+        save_checkpoint(tmp_path / "run", 2, fail)
+    assert caught.value.exit_code == 3
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_pruning_keeps_the_newest_and_clears_what_a_kill_left(tmp_path):

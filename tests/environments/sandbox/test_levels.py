@@ -12,7 +12,7 @@ from spade_environments.sandbox.levels import DEGRADED, LEVELS, level_named, mac
         ("darwin", "arm64", "D", "macOS has neither seccomp nor Landlock"),
         ("darwin", "x86_64", "D", "Run nothing here that you distrust"),
         ("win32", "AMD64", "none", "does not run on Windows"),
-        ("freebsd14", "amd64", "D", "on freebsd14 an environment is a process with limits"),
+        ("freebsd14", "amd64", "D", "on freebsd14 an environment is a process with limits on CPU time"),
     ],
 )
 def test_what_a_machine_can_reach_is_a_table(system, machine, best, told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,14 +12,14 @@ import pytest_asyncio
 from spade_environments import EnvironmentFault, FaultKind, HostFault, ToolCall
 from spade_environments.registry import find
 from spade_environments.sandbox import Limits, LocalSandboxSettings, Sandbox, open_sandbox
+from spade_environments.sandbox.plain import silent_end
 
 ACT = ToolCall(name="act", arguments={"action": "x"})
-QUICK = Limits(wall_factor=0.0, wall_floor=3.0, episode_cpu=30.0)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
-    settings = LocalSandboxSettings(limits=QUICK, extra_modules=("os", "resource", "select"))
+    settings = LocalSandboxSettings(limits=Limits(wall_floor=120.0), extra_modules=("os", "resource"))
     async with open_sandbox(settings, system="darwin") as opened:
         yield opened
 
@@ -39,10 +40,8 @@ async def test_gold_wins_at_level_d_and_the_same_seed_is_the_same_instance(sandb
 
 
 FAULTS = {
-    "spins": ("while True: pass", FaultKind.TIMEOUT_CPU),
-    "waits for ever": ("import select; select.select([], [], [])", FaultKind.HOST_FAULT),
     "spends its budget": (
-        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass", FaultKind.BUDGET_EPISODE,
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (0, 21))\nwhile True: pass", FaultKind.BUDGET_EPISODE,
     ),
     "ends its process": ("import os; os._exit(3)", FaultKind.EXIT),
     "hangs up": ("import os; os.closerange(3, 16)\nwhile True: pass", FaultKind.PROTOCOL),
@@ -55,11 +54,41 @@ async def test_a_fault_has_its_kind_and_ends_the_process(name, sandbox, make_spe
     body, kind = FAULTS[name]
     env = await sandbox.open(make_spec(make_text_env(step=body)))
     await env.reset(0)
-    with pytest.raises((EnvironmentFault, HostFault)) as caught:
+    with pytest.raises(EnvironmentFault) as caught:
         await env.step(ACT)
     assert (caught.value.kind, caught.value.phase) == (kind, "step")
     await env.aclose()
     assert sandbox._children == set()
+
+
+async def test_what_waits_for_ever_is_ended_by_its_wall_limit(make_spec, make_text_env):
+    body = make_text_env(step="import queue; queue.Queue().get()")
+    limits = Limits(step_cpu=0.2, wall_factor=10.0, wall_floor=2.0, load_cpu=6.0)
+    async with open_sandbox(LocalSandboxSettings(limits=limits), system="darwin") as opened:
+        env = await opened.open(make_spec(body))
+        await env.reset(0)
+        with pytest.raises(HostFault, match="asleep or on a busy machine"):
+            await env.step(ACT)
+        assert opened._children == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "cpu", "waited", "kind"),
+    [
+        (-9, 5.0, 10.0, FaultKind.TIMEOUT_CPU),
+        (-9, 4.9, 10.0, FaultKind.HOST_FAULT),
+        (-9, 0.0, 10.0, FaultKind.HOST_FAULT),
+        (-signal.SIGXCPU, 21.0, 0.0, FaultKind.BUDGET_EPISODE),
+        (-9, 21.0, 0.0, FaultKind.BUDGET_EPISODE),
+        (-9, 0.1, 0.0, FaultKind.PROTOCOL),
+        (0, 0.1, 0.0, FaultKind.EXIT),
+        (-11, 0.1, 0.0, FaultKind.CRASH),
+    ],
+)
+async def test_what_a_silent_end_means_is_a_table(code, cpu, waited, kind):
+    fault = silent_end(code, cpu, waited, "step", Limits())
+    assert fault.kind is kind
+    assert isinstance(fault, HostFault) is (kind is FaultKind.HOST_FAULT)
 
 
 async def test_a_refused_import_is_told_by_name(sandbox, make_spec, make_text_env):
