@@ -42,7 +42,8 @@ def serve(
     hint: Annotated[bool, typer.Option("--hint", help="Let a player ask for the hint; with --mode play.")] = False,
     mode: Annotated[ServeMode, typer.Option(help="agent: one episode, no score; play: reset and score, for people.")]
     = ServeMode.AGENT,
-    idle: Annotated[float, typer.Option(min=1, help="For http: seconds until an unused episode is ended.")] = 3600.0,
+    idle: Annotated[float, typer.Option(min=1, max=604_800, help="For http: seconds until an unused episode is ended.")]
+    = 3600.0,
     configuration: Annotated[
         bool, typer.Option("--configuration", help="Print what to paste into common MCP clients, and stop.")
     ] = False,
@@ -58,7 +59,7 @@ def serve(
     import errno
 
     from spade_agents.errors import UsageError
-    from spade_tools import EpisodeRequest, HttpSettings, Mode
+    from spade_tools import EpisodeRequest, HttpSettings, Mode, RequestError
 
     if targets == [_PYTHON]:
         _serve_python(transport, configuration=configuration)
@@ -69,11 +70,13 @@ def serve(
         return
     _check(specs, transport, port, hint=hint, mode=mode)
     request = EpisodeRequest(environment=specs[0].id, seed=seed, mode=Mode(mode.value), hint=hint)
-    if transport is Transport.STDIO:
-        asyncio.run(_over_stdio(specs[0], request))
-        return
     try:
-        asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle)))
+        if transport is Transport.STDIO:
+            asyncio.run(_over_stdio(specs[0], request))
+        else:
+            asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle)))
+    except RequestError as error:
+        raise UsageError(f"no episode can be made: {error}") from error
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -164,18 +167,19 @@ async def _over_stdio(spec: EnvironmentSpec, request: EpisodeRequest) -> None:
 async def _over_http(specs: list[EnvironmentSpec], request: EpisodeRequest, settings: HttpSettings) -> None:
     import os
 
+    from spade_agents.cli.output import tell
     from spade_environments.sandbox import open_sandbox
     from spade_tools import serve_http, stop_signal
 
-    given = os.environ.get("SPADE_TOKEN")
+    given = os.environ.get("SPADE_TOKEN") or None
     async with (
         open_sandbox() as sandbox,
         stop_signal() as stopped,
         serve_http(specs, sandbox, settings=settings, token=given) as server,
     ):
         created = await server.create(request)
-        typer.echo(created.url)
+        tell(created.url)
         shown = "" if given else f", with the header  Authorization: Bearer {server.token}"
         names = f"{specs[0].name} is ready" + (f", {len(specs)} can be asked for" if len(specs) > 1 else "")
-        typer.echo(f"{names}; more episodes: POST {server.url}/episodes{shown}", err=True)
+        tell(f"{names}; more episodes: POST {server.url}/episodes{shown}", err=True)
         await stopped.wait()

@@ -1,6 +1,6 @@
 """Tools and MCP: the wire between an environment and an agent."""
 
-from spade_tools.episode import ServedEpisode, open_episode
+from spade_tools.episode import RequestError, ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
 from spade_tools.mcp_env import FinishedPlay, MadeCall, McpEnv, McpTask
 from spade_tools.python_server import RUN_PYTHON, python_server, serve_python
@@ -44,6 +44,7 @@ __all__ = [
     "Phase",
     "RemoteEpisode",
     "RemoteEpisodes",
+    "RequestError",
     "ServedEpisode",
     "ToolAnswer",
     "Toolset",

@@ -11,9 +11,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from spade_environments import EnvironmentFault, HostFault
+from spade_tools.episode import RequestError
 from spade_tools.rates import FailureLog
 from spade_tools.responses import NO_EPISODE, error_response, json_response
-from spade_tools.table import EpisodeTable, FullError, RequestError, UnknownEnvironmentError
+from spade_tools.table import EpisodeTable, FullError, UnknownEnvironmentError
 from spade_tools.types import EpisodeCreated, EpisodeRequest
 
 __all__ = ["ControlPlane"]

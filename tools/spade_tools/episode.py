@@ -31,14 +31,20 @@ from spade_tools.types import (
     Phase,
 )
 
-__all__ = ["ServedEpisode", "open_episode"]
+__all__ = ["RequestError", "ServedEpisode", "open_episode"]
 
 T = TypeVar("T")
 
 _ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
+_TURNS_LIMIT = 10_000
+_SEED_LIMIT = 2**63
 _NOT_RESET = "Error: the episode has not begun; call reset first."
 _AGENT_OVER = "Error: the episode is over; nothing more can be done in it."
 _PLAY_OVER = "Error: the episode is over; call reset to play again."
+
+
+class RequestError(ValueError):
+    """A request for an episode that cannot be."""
 
 
 class ServedEpisode:
@@ -262,9 +268,11 @@ async def open_episode(
     """Open the process of an episode; nothing is reset yet.
 
     Raises:
+        RequestError: what is asked for does not fit together, or a value is out of its range.
         EnvironmentFault: the source was refused, or broke a limit while it was loaded.
         HostFault: no process could be had.
     """
+    _check(request, spec)
     env = await sandbox.open(spec)
     return ServedEpisode(
         env,
@@ -276,3 +284,17 @@ async def open_episode(
         hint=spec.hint if request.hint and request.mode is Mode.PLAY else None,
         identity=identity,
     )
+
+
+def _check(request: EpisodeRequest, spec: EnvironmentSpec) -> None:
+    limits = request.limits
+    if request.seed is not None and not -_SEED_LIMIT < request.seed < _SEED_LIMIT:
+        raise RequestError(f"seed is {request.seed}; wanted a whole number of at most 63 bits")
+    if limits.turns is not None and not 1 <= limits.turns <= _TURNS_LIMIT:
+        raise RequestError(f"limits.turns is {limits.turns}; wanted 1 to {_TURNS_LIMIT}")
+    if limits.idle_seconds is not None and not 0 < limits.idle_seconds <= 86_400:
+        raise RequestError(f"limits.idle_seconds is {limits.idle_seconds:g}; wanted more than 0, at most 86400")
+    if request.hint and request.mode is not Mode.PLAY:
+        raise RequestError("hint goes with mode play only: an agent never sees it")
+    if request.hint and spec.hint is None:
+        raise RequestError(f"{spec.name} has no hint")

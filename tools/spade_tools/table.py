@@ -15,26 +15,20 @@ from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
-from spade_tools.episode import ServedEpisode, open_episode
+from spade_tools.episode import RequestError, ServedEpisode, open_episode
 from spade_tools.rates import TokenBucket
 from spade_tools.responses import NO_EPISODE, protocol_error
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
-from spade_tools.types import EpisodeReport, EpisodeRequest, Mode
+from spade_tools.types import EpisodeReport, EpisodeRequest
 
-__all__ = ["EpisodeTable", "FullError", "LiveEpisode", "RequestError", "UnknownEnvironmentError"]
+__all__ = ["EpisodeTable", "FullError", "LiveEpisode", "UnknownEnvironmentError"]
 
 _SHORTEST_ID = 8
-_TURNS_LIMIT = 10_000
-_SEED_LIMIT = 2**63
 
 
 class FullError(RuntimeError):
     """As many episodes are live as the server holds, or it is shutting down."""
-
-
-class RequestError(ValueError):
-    """A request for an episode that cannot be."""
 
 
 class UnknownEnvironmentError(RequestError):
@@ -148,7 +142,6 @@ class EpisodeTable:
             HostFault: no process could be had.
         """
         spec = self.find(request.environment)
-        _check(request, spec)
         if self._closed or len(self._live) + self._opening >= self._settings.max_episodes:
             told = "it is shutting down" if self._closed else f"{self._settings.max_episodes} episodes are live"
             raise FullError(f"the server takes no more episodes: {told}; end one, or wait until an idle one is reaped")
@@ -189,17 +182,3 @@ class EpisodeTable:
         """End them all and take no more."""
         self._closed = True
         await asyncio.gather(*(self.end(identity) for identity in list(self._live)))
-
-
-def _check(request: EpisodeRequest, spec: EnvironmentSpec) -> None:
-    limits = request.limits
-    if request.seed is not None and not -_SEED_LIMIT < request.seed < _SEED_LIMIT:
-        raise RequestError(f"seed is {request.seed}; wanted a whole number of at most 63 bits")
-    if limits.turns is not None and not 1 <= limits.turns <= _TURNS_LIMIT:
-        raise RequestError(f"limits.turns is {limits.turns}; wanted 1 to {_TURNS_LIMIT}")
-    if limits.idle_seconds is not None and not 0 < limits.idle_seconds <= 86_400:
-        raise RequestError(f"limits.idle_seconds is {limits.idle_seconds:g}; wanted more than 0, at most 86400")
-    if request.hint and request.mode is not Mode.PLAY:
-        raise RequestError("hint goes with mode play only: an agent never sees it")
-    if request.hint and spec.hint is None:
-        raise RequestError(f"{spec.name} has no hint")
