@@ -133,14 +133,17 @@ async def parts_named_hostilely(policy, *, step, seed):
 
 
 async def test_nothing_that_a_designer_or_an_agent_writes_acts_in_the_report(tmp_path):
-    await run(tmp_path / "r", settings(), HostileText(broken=0.0), parts_named_hostilely)
+    room = settings("selfplay.play.sampling.max_tokens=400")
+    await run(tmp_path / "r", room, HostileText(broken=0.0), parts_named_hostilely)
     page = write_report(tmp_path / "r").read_bytes().decode("utf-8")
     data = report_data(RunDirectory.open(tmp_path / "r"))
     written = [data.featured[0].source, data.featured[0].hint, *(part.name for part in data.changes)]
-    said = [line.text for featured in data.featured for play in featured.plays for line in play.lines]
+    lines = [line for featured in data.featured for play in featured.plays for line in play.lines]
+    said = [line.text for line in lines]
     assert all(HOSTILE in text for text in written)
     assert sum(HOSTILE in text for text in said) > 4
-    assert any(STEERING in text for text in said)
+    assert any(STEERING[:-1] in text for text in said)
+    assert any(HOSTILE in line.text for line in lines if line.speaker == "tool")
     elements = Elements()
     elements.feed(page)
     assert (elements.unbalanced, elements.open) == ([], [])
