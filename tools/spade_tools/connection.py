@@ -111,8 +111,10 @@ class HeldClient:
         if self._task is not None:
             if not self._ready.done():
                 self._task.cancel()
-            await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)
-            self._task.cancel()
+            try:
+                await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)
+            finally:
+                self._task.cancel()
         if self._ready.done() and not self._ready.cancelled():
             self._ready.exception()  # looked at, so that nobody is told of it twice
         if self._errors is not None:

@@ -92,6 +92,11 @@ class RemoteEpisode:
         """The environment's own limit; valid after `reset`."""
         return self._live()[0].max_turns
 
+    @property
+    def identity(self) -> str:
+        """Of the episode at the server; valid after `reset`."""
+        return self._live()[0].id
+
     async def reset(self, seed: int) -> Observation:
         """Make an episode of `seed` and read its task.
 
@@ -218,12 +223,13 @@ class RemoteEpisodes:
     def __init__(
         self, control: EpisodeControl, sandbox: Sandbox, *, offer: Callable[[EnvironmentSpec], None], seconds: float
     ) -> None:
-        self._control, self._sandbox, self._offer, self._seconds = control, sandbox, offer, seconds
+        self.control = control
+        self._sandbox, self._offer, self._seconds = sandbox, offer, seconds
 
     async def open(self, spec: EnvironmentSpec) -> RemoteEpisode:
         """An episode of `spec`, not reset yet; a source that cannot be loaded is found out by `reset`."""
         self._offer(spec)
-        return RemoteEpisode(self._control, spec, self._sandbox, seconds=self._seconds)
+        return RemoteEpisode(self.control, spec, self._sandbox, seconds=self._seconds)
 
 
 @asynccontextmanager
