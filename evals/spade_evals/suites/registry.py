@@ -66,6 +66,13 @@ def _reasoning(part: str, options: SuiteOptions) -> Suite:
     return ReasoningSuite(part=part, data=options.data, protocol=options.protocol or "paper", seed=options.seed)
 
 
+def _acebench(part: str, options: SuiteOptions) -> Suite:
+    from spade_evals.suites.acebench.suite import AceBenchSuite
+
+    _refuse_protocol("acebench", options)
+    return AceBenchSuite(part=part, data=options.data)
+
+
 def _refuse_protocol(name: str, options: SuiteOptions) -> None:
     if options.protocol not in (None, "default"):
         raise UsageError(f"--suite {name} has one protocol, found --protocol {options.protocol}; leave it out")
@@ -76,5 +83,6 @@ _FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
         _reasoning,
         "AIME, GPQA-Diamond, LiveCodeBench, four Reasoning Gym columns; reasoning:aime25, reasoning:rg",
     ),
+    "acebench": (_acebench, "normal and special of ACEBench, from your copy of its data; acebench:normal"),
     "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
 }

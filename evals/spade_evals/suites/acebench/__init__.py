@@ -1,0 +1,1 @@
+"""ACEBench: calls written in prose, parsed as syntax and never run."""
