@@ -150,3 +150,30 @@ async def test_a_machine_that_cannot_fork_is_a_host_fault(monkeypatch, make_spec
     with pytest.raises(HostFault, match="cannot be started"):
         async with open_sandbox():
             raise AssertionError("it opened")
+
+
+async def test_two_requests_at_once_are_refused(make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
+    async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
+        await env.reset(0)
+        first = asyncio.create_task(env.step(ACT))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="one request at a time"):
+            await env.step(ACT)
+        await env.aclose()
+        with pytest.raises(HostFault):
+            await first
+
+
+async def test_closing_the_sandbox_ends_what_still_waits_in_it_and_opens_no_more(make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
+    async with open_sandbox() as sandbox:
+        env = await sandbox.open(spec)
+        await env.reset(0)
+        step = asyncio.create_task(env.step(ACT))
+        await asyncio.sleep(0)
+    with pytest.raises(HostFault, match="the sandbox was closed"):
+        await step
+    await env.aclose()
+    with pytest.raises(RuntimeError, match="closed"):
+        await sandbox.open(spec)

@@ -1,0 +1,56 @@
+"""One epoll for many channels."""
+
+import asyncio
+import socket
+
+import pytest
+
+from spade_environments.sandbox.switchboard import Switchboard
+
+
+@pytest.fixture
+def pairs():
+    opened = [socket.socketpair() for _ in range(3)]
+    yield opened
+    for pair in opened:
+        for end in pair:
+            end.close()
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_every_channel_that_is_ready_is_read_in_one_turn(pairs):
+    board, said = Switchboard(), []
+    for number, (ours, theirs) in enumerate(pairs):
+        board.add(ours.fileno(), lambda number=number, ours=ours: said.append((number, ours.recv(9))))
+        theirs.send(b"x")
+    await turns()
+    assert sorted(said) == [(0, b"x"), (1, b"x"), (2, b"x")]
+    board.close()
+
+
+async def test_a_channel_that_another_reader_removed_is_not_read_any_more(pairs):
+    board, said = Switchboard(), []
+    descriptors = [ours.fileno() for ours, _ in pairs]
+
+    def read_and_remove_the_others(own):
+        said.append(own)
+        for descriptor in descriptors:
+            board.remove(descriptor)
+
+    for descriptor in descriptors:
+        board.add(descriptor, lambda descriptor=descriptor: read_and_remove_the_others(descriptor))
+    for _, theirs in pairs:
+        theirs.send(b"x")
+    await turns()
+    assert len(said) == 1
+    board.close()
+
+
+async def test_closing_twice_is_closing_once():
+    board = Switchboard()
+    board.close()
+    board.close()
