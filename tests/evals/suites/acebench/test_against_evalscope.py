@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,23 @@ def spoilt(response, source):
         lambda t: t.lower(),
     )
     return source.choice(ways)(response)
+
+
+def test_gold_answers_are_right_but_for_the_known_ones():
+    """What is left: dialogues' answers whose nested lists lose their spaces, and two published answers with a fault."""
+    suite = AceBenchSuite(part=",".join((*NORMAL, *SPECIAL)), data=Path(DATA or ""))
+    wrong = Counter(
+        task.column
+        for task in suite.load(list(suite.columns)).tasks
+        for step in task.data["steps"]
+        if _fault(task.column, step, gold_response(task.column, step["gold"]))
+    )
+    assert wrong == {
+        "normal_single_turn_parallel_function": 1,
+        "normal_multi_turn_user_adjust": 13,
+        "normal_multi_turn_user_switch": 14,
+        "normal_preference": 1,
+    }
 
 
 def test_both_say_the_same_of_gold_and_of_spoilt_answers():
