@@ -60,13 +60,13 @@ async def run_jailed(
     It can read and execute the system's programs and libraries, `argv[0]` and what is beneath `readable`; it can write
     beneath `scratch`, where it starts, and nowhere else. It has no network: no socket of any family can be made, but
     a pair of local ones connected to each other. It knows of the environment what `environment` holds, and of the
-    machine's other processes nothing; it can signal its own alone. Started by root it runs as the user nobody. When it
-    ends, or meets a limit, every process that descends from it is killed.
+    machine's other processes nothing; it can signal its own alone (before Linux 6.12 none). Started by root it runs as
+    the user nobody. When it ends, or meets a limit, every process that descends from it is killed.
 
     What works elsewhere and not here: sessions and process groups of its own, System V and POSIX shared memory
     (multiprocessing's locks and queues), files in memory, namespaces; and, unless root starts it, changing modes,
-    owners and times of files. It can see whether a file exists that it cannot open, and set
-    the times of one that everybody may write.
+    owners and times of files. It can see whether a file exists that it cannot open, and set the times of one that
+    everybody may write. What it writes is limited by file and not in sum.
 
     Args:
         argv: an absolute path, and its arguments.
@@ -129,7 +129,8 @@ def python_folders(python: _PathLike) -> tuple[Path, ...]:
         raise ValueError(f"there is no file {path}; give the path of a Python interpreter")
     installation = path.resolve().parent.parent
     prefix = path.parent.parent
-    return (prefix, installation) if (prefix / "pyvenv.cfg").is_file() else (installation,)
+    own = (prefix, installation) if (prefix / "pyvenv.cfg").is_file() else (installation,)
+    return tuple(folder for folder in own if folder != Path("/"))  # an interpreter in /bin: its library is the system's
 
 
 def _check_machine() -> None:
