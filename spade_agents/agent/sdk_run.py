@@ -113,4 +113,9 @@ async def _connected(stack: AsyncExitStack, target: str) -> MCPServer:
     try:
         return await stack.enter_async_context(server)
     except Exception as error:  # whatever the SDK or its transport raises, the server is not there
-        raise InfrastructureError(f"the MCP server {target!r} cannot be reached: {error}") from error
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        raise InfrastructureError(
+            f"the MCP server {target!r} cannot be reached ({type(cause).__name__}: {cause}); see that it runs by itself"
+        ) from error

@@ -72,15 +72,33 @@ def _read(text: str, schema: Any) -> Any:
     types = _types(schema)
     if types == {"string"}:
         return text
-    if text in _PYTHON_WORDS and "string" not in types:
-        return _PYTHON_WORDS[text]
-    try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        return text
-    # Where text and something else are both allowed, what reads as JSON of another kind is that.
-    return text if isinstance(value, str) else value
+    if text in _PYTHON_WORDS:
+        value: Any = _PYTHON_WORDS[text]
+    else:
+        try:
+            value = json.loads(text)
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            return text
+    # Where text is allowed, only what is of another allowed type is not text.
+    return text if isinstance(value, str) or ("string" in types and not _kinds(value) & types) else value
+
+
+def _kinds(value: Any) -> set[str]:
+    """The JSON types that a value is of."""
+    match value:
+        case None:
+            return {"null"}
+        case bool():
+            return {"boolean"}
+        case int():
+            return {"integer", "number"}
+        case float():
+            return {"number"}
+        case list():
+            return {"array"}
+        case _:
+            return {"object"}
 
 
 def _types(schema: Any) -> set[str]:

@@ -293,6 +293,11 @@ def test_qwen3_5_reads_values_by_the_tool_s_schema():
     assert call.arguments == {"name": "true", "seats": "four", "outside": False}
     (call,) = read(("name", "a\n</parameter> b\nc")).calls
     assert call.arguments == {"name": "a\n</parameter> b\nc"}
+    optional = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    properties = {"a": optional, "b": optional, "c": optional, "d": {"enum": ["1", "2"]}, "e": {"type": "number"}}
+    tagged = ToolSpec(name="tag", description="", parameters={"type": "object", "properties": properties})
+    (call,) = read(("a", "17"), ("b", "None"), ("c", "null"), ("d", "1"), ("e", "2"), tools=(tagged,), name="tag").calls
+    assert call.arguments == {"a": "17", "b": None, "c": None, "d": "1", "e": 2}
     (call,) = read(("x", "17"), name="unknown").calls
     assert call.arguments == {"x": 17}
     assert read(("name", "a"), ("name", "b")).broken[0].kind == "bad_call"
