@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import httpx2
+import msgspec
 import pytest
 from mcp import Client
 
@@ -28,6 +29,8 @@ BAD_CALLS = {
     "a deep list": ("echo", {"text": "x", "parts": json.loads("[" * 60 + "]" * 60)}, "too_long"),
     "an integer of 400 digits": ("pull", {"times": 10**400}, "not_finite"),
     "half a surrogate pair": ("echo", {"text": "\ud800"}, "not_text"),
+    "a reply with half a surrogate pair": ("finish_turn", {"message": "\ud800"}, "not_text"),
+    "a reply of a megabyte": ("finish_turn", {"message": "x" * 2**20}, "too_long"),
     "finish_turn without a message": ("finish_turn", {}, "missing_argument"),
     "finish_turn with a number": ("finish_turn", {"message": 3}, "wrong_type"),
     "finish_turn with more": ("finish_turn", {"message": "", "reward": 1}, "unexpected_argument"),
@@ -56,6 +59,7 @@ async def test_a_malformed_call_is_a_tool_error_and_the_episode_goes_on(case):
         assert "Traceback" not in result.content[0].text
         assert await is_intact(client)
         assert episode.reward is None
+        assert len(msgspec.json.encode(episode.report())) < 10_000
 
 
 async def post(client, url, body, **headers):
@@ -91,6 +95,7 @@ BAD_BODIES = {
     "arguments that are a list": json.dumps(call("pull", [1])).encode(),
     "a name that is a number": json.dumps(call(3, {})).encode(),
     "a hundred thousand brackets": b"[" * 100_000,
+    "a name with half a surrogate pair": json.dumps(call("\ud800", {})).encode(),
     "an unknown method": json.dumps(rpc("reward/get")).encode(),
 }
 

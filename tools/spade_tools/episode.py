@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import msgspec
+
 from spade_environments import (
     Env,
     EnvironmentFault,
@@ -19,7 +21,7 @@ from spade_environments import (
     ToolSpec,
 )
 from spade_environments.sandbox import Sandbox
-from spade_environments.validation import CallErrorKind
+from spade_environments.validation import ARGUMENTS_LIMIT, CallErrorKind
 from spade_tools.types import (
     Answer,
     EpisodeLimits,
@@ -34,6 +36,7 @@ from spade_tools.types import (
 __all__ = ["RequestError", "ServedEpisode", "open_episode"]
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 _ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
 _TURNS_LIMIT = 10_000
@@ -198,7 +201,7 @@ class ServedEpisode:
         self._transcript.append(_exchange(action, result))
         self._settle(result)
         observation = result.observation
-        if isinstance(action, Reply) and observation.role == "user" and self.takes_replies:
+        if isinstance(action, Reply) and self.takes_replies and "error" not in result.info:
             self.task = observation.text
         if observation.tools:
             self.tools += observation.tools
@@ -247,11 +250,14 @@ class ServedEpisode:
 
 def _exchange(action: ToolCall | Reply, result: StepResult) -> Exchange:
     call = action if isinstance(action, ToolCall) else None
-    arguments: Any = None if call is None else call.arguments
+    name, arguments = (None, None) if call is None else (call.name, call.arguments)
+    text = action.text if isinstance(action, Reply) else None
+    if "error" in result.info:  # malformed, so that anything may stand in it
+        name, arguments, text = _kept(name), _kept(arguments), _kept(text)
     return Exchange(
-        tool=None if call is None else call.name,
+        tool="?" if call is not None and name is None else name,
         arguments=arguments,
-        text=action.text if isinstance(action, Reply) else None,
+        text=text,
         observation=result.observation.text,
         role=result.observation.role,
         reward=result.reward,
@@ -260,6 +266,15 @@ def _exchange(action: ToolCall | Reply, result: StepResult) -> Exchange:
         info=result.info,
         new_tools=tuple(tool.name for tool in result.observation.tools),
     )
+
+
+def _kept(value: K) -> K | None:
+    """`value`, or `None` where it is too large to be kept or cannot be told in JSON."""
+    try:
+        size = len(msgspec.json.encode(value))
+    except (ValueError, OverflowError, RecursionError, TypeError, msgspec.MsgspecError):
+        return None
+    return value if size <= ARGUMENTS_LIMIT else None
 
 
 async def open_episode(

@@ -123,9 +123,9 @@ class Exchange:
     """One action and all that came of it, for the trainer.
 
     Attributes:
-        tool: the tool called, `None` for a Reply.
-        arguments: of the call, as they came.
-        text: of the Reply.
+        tool: the tool called, `None` for a Reply, `?` where the name cannot be told.
+        arguments: of the call, as they came; `None` where a malformed call's are too large or cannot be told.
+        text: of the Reply, with the same exception.
         observation: what the agent read.
         role: `tool`, or `user` where the observation is the next instruction.
         new_tools: names of the tools unlocked.
