@@ -22,7 +22,8 @@ _ADVICE = {
     FaultKind.EXIT: "Never leave the process; end an episode with terminated=True.",
     FaultKind.SYSCALL: "No files, network, threads or processes: keep everything in attributes.",
     FaultKind.PROTOCOL: "Return plain str, float in [0, 1], bool and JSON-able values of moderate size.",
-    FaultKind.ENV_ERROR: "No method may raise on any action: answer a bad action with a message or a ToolError.",
+    FaultKind.ENV_ERROR: "No method may raise on any action: read numbers inside try and except (isdigit is no guard), "
+    "and answer a bad action with a message or a ToolError.",
 }
 
 

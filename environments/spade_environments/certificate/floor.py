@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import product
 
 from spade_environments.faults import EnvironmentFault
-from spade_environments.types import Action, Reply, ToolCall, ToolSpec
+from spade_environments.types import Action, Reply, ToolSpec
 
-from .findings import Rejection, is_ours, shown
-from .plays import Player, Slot, Transcript, scripted
-from .probes import random_arguments, text_action, tokens
+from .findings import Rejection, shown
+from .lax import check_lax_goals
+from .players import busy_player, dumper, random_player, repeating, silent, talkative, tool_repeater
+from .plays import Player, Slot, scripted
+from .probes import text_action, tokens
 from .trial import Trial, by_goal, seeds_of
 from .types import Gate
-from .values import instructions
 
-__all__ = ["dumper", "floor_gate", "random_player", "silent"]
+__all__ = ["floor_gate"]
 
-FRESH = 24
-CANDIDATES = 12
-HABITS = 32
+FRESH = 40
+ANSWERS = 6
+HABITS = 12
+WORDS = 200
+WORD_PLAYS = 20
+COMMON_SEEDS = 4
 LISTED = 1000
 SCRIPTS = 3
-_COMMON = ("yes", "no", "0", "1", "2", "a", "A", "true", "none")
-_REPLY_LIMIT = 300
-_DUMP_VALUES = 12
+_COMMON = (
+    *(
+        "yes",
+        "no",
+        "0",
+        "1",
+        "2",
+        "5",
+        "-1",
+        "a",
+        "e",
+        "A",
+        "true",
+        "none",
+        "help",
+        "ok",
+        "done",
+        "skip",
+        "quit",
+        "win",
+    ),
+)
 
 Play = Callable[[int], Awaitable[float]]
 
@@ -37,6 +59,8 @@ async def floor_gate(trial: Trial) -> str:
     found = [await _check_agent(trial, name, make) for name, make in agents.items()]
     found.append(await _check_first_actions(trial))
     found.append(await _check_scripts(trial))
+    if not trial.is_text:
+        await check_lax_goals(trial)
     if trial.step_fault is not None and Gate.ROBUSTNESS not in trial.settings.gates:
         raise trial.step_fault
     return "; ".join(found)
@@ -58,29 +82,69 @@ def _agents(trial: Trial) -> dict[str, Callable[[int], Player]]:
     def random_agent(number: int) -> Callable[[int], Player]:
         return lambda seed: random_player(tools, text=text, rng=random.Random(f"{trial.spec.id}:{seed}:{number}"))
 
-    agents: dict[str, Callable[[int], Player]] = {} if text else {"silent": lambda seed: silent}
+    def busy(seed: int) -> Player:
+        return busy_player(tools, random.Random(f"{trial.spec.id}:{seed}:busy"))
+
+    agents: dict[str, Callable[[int], Player]] = {}
+    if not text:
+        agents = {"silent": lambda seed: silent, "talkative": lambda seed: talkative, "busy": busy}
     agents |= {f"random {number + 1}": random_agent(number) for number in range(trial.settings.floor_plays)}
     agents["dump"] = lambda seed: dumper(tools, text=text, max_turns=limit, cut=seed % 2 == 0)
     if text:
-        agents["every number"] = _repeating(text_action(tools[0], " ".join(map(str, range(LISTED)))))
+        listed = text_action(tools[0], " ".join(map(str, range(LISTED))))
+        agents["every number"] = lambda seed: scripted([listed, listed])
     return agents
 
 
 async def _habits(trial: Trial) -> dict[str, Callable[[int], Player]]:
-    """One action again and again in a text game of turns: of the gold, and words of the task that win on one seed."""
-    tool, limit = trial.declared.tools[0], trial.declared.max_turns
-    if not trial.is_text or limit == 1:
+    """One habit again and again: an action of the gold, and words of the task or bare tools that win on one seed."""
+    if not trial.is_text:
+        bare = [tool for tool in trial.declared.tools if not tool.parameters.get("required")]
+        players = {f"repeat {tool.name}": _made(tool_repeater(tool)) for tool in bare[:HABITS]}
+        return await _won(trial, players)
+    if trial.declared.max_turns == 1:
         return {}
-    seed = trial.seeds[0]
-    words = [token for token in tokens(trial.probes[seed].first.text) if token.isalpha()][:HABITS]
-    said = [text_action(tool, word) for word in words]
-    won = [action for action in said if await _value(trial, seed, _repeating(action)(seed), limit) > 0]
-    actions = _distinct([*_usual(trial, trial.seeds[:2]), *won])
-    return {f"repeat {shown(action)}": _repeating(action) for action in actions}
+    tool, first = trial.declared.tools[0], trial.probes[trial.seeds[0]].first.text
+    words = [token for token in tokens(first) if token.isalpha()]
+    found = await _winning_words(trial, _said(tool, words[HABITS:WORDS]))
+    chosen = [*_said(tool, words[:HABITS]), *found]
+    tried = {f"repeat {shown(action)}": _made(repeating(action)) for action in chosen}
+    usual = {f"repeat {shown(action)}": _made(repeating(action)) for action in _usual(trial, trial.seeds[:2])}
+    return usual | await _won(trial, tried)
 
 
-def _repeating(action: Action) -> Callable[[int], Player]:
-    return lambda seed: lambda play: action
+async def _winning_words(trial: Trial, said: Sequence[Action]) -> list[Action]:
+    """Those of many actions that end an episode of the first seed with a reward; one after another, many in each."""
+    left = list(said)
+    found: list[Action] = []
+    for _ in range(WORD_PLAYS):
+        if not left:
+            break
+        try:
+            play = await trial.children.play(
+                Slot.GOLD, trial.seeds[0], scripted(left), limit=min(len(left), trial.declared.max_turns)
+            )
+        except EnvironmentFault as fault:
+            trial.keep_step_fault(fault)
+            break
+        if play.value > 0:
+            found.append(left[len(play.steps) - 1])
+        left = left[max(1, len(play.steps)) :]
+    return found
+
+
+async def _won(trial: Trial, players: dict[str, Callable[[int], Player]]) -> dict[str, Callable[[int], Player]]:
+    """Those that are paid on the first seed."""
+    seed, limit = trial.seeds[0], trial.declared.max_turns
+    return {name: make for name, make in players.items() if await _value(trial, seed, make(seed), limit) > 0}
+
+
+def _said(tool: ToolSpec, words: Sequence[str]) -> list[Action]:
+    return [text_action(tool, word) for word in words]
+
+
+def _made(player: Player) -> Callable[[int], Player]:
+    return lambda seed: player
 
 
 def _usual(trial: Trial, seeds: Sequence[int]) -> list[Action]:
@@ -108,10 +172,10 @@ async def _check_agent(trial: Trial, name: str, make: Callable[[int], Player]) -
     return f"{name} {mean:.2f}"
 
 
-async def _mean_beyond_doubt(trial: Trial, play: Play) -> float:
-    """Mean return over the seeds; where it is over the floor, over fresh seeds instead, so that chance decides less."""
-    mean = await _mean(play, trial.seeds)
-    if mean > trial.settings.floor:
+async def _mean_beyond_doubt(trial: Trial, play: Play, seeds: Sequence[int] = ()) -> float:
+    """Mean return over the seeds; where it comes near the floor, over fresh ones: chance then decides less."""
+    mean = await _mean(play, seeds or trial.seeds)
+    if mean > trial.settings.floor / 2:
         mean = await _mean(play, seeds_of(trial.spec, FRESH, skip=trial.settings.seeds))
     return mean
 
@@ -125,21 +189,19 @@ async def _value(trial: Trial, seed: int, player: Player, limit: int) -> float:
     try:
         return (await trial.children.play(Slot.GOLD, seed, player, limit=limit)).value
     except EnvironmentFault as fault:
-        if is_ours(fault) or fault.phase != "step":
-            raise
-        trial.step_fault = trial.step_fault or fault
+        trial.keep_step_fault(fault)
         return 0.0
 
 
 async def _check_first_actions(trial: Trial) -> str:
     """No one action, tried first, wins on more than the floor's share of seeds."""
     best = 0.0
-    for action in _first_actions(trial):
+    for action, count in _first_actions(trial):
 
         async def play(seed: int, action: Action = action) -> float:
             return float(await _value(trial, seed, scripted([action]), 1) >= 1.0)
 
-        share = await _mean_beyond_doubt(trial, play)
+        share = await _mean_beyond_doubt(trial, play, trial.seeds[:count])
         if share > trial.settings.floor:
             evidence = f"{shown(action)}, tried first, wins on {share:.0%} of seeds"
             raise Rejection(evidence, "Let the answer differ more from seed to seed, or ask for more than a guess.")
@@ -147,15 +209,23 @@ async def _check_first_actions(trial: Trial) -> str:
     return f"best first action {best:.2f}"
 
 
-def _first_actions(trial: Trial) -> list[Action]:
+def _first_actions(trial: Trial) -> list[tuple[Action, int]]:
+    """Actions to try first, and on how many seeds: answers of other instances on all, common words on a few."""
+    answers = _distinct(_answers(trial))[:ANSWERS]
+    if not answers:
+        return []
+    tool = trial.declared.tools[0]
+    common = _said(tool, _COMMON) if trial.is_text else [Reply(text=word) for word in _COMMON]
+    fewer = [(action, COMMON_SEEDS) for action in common if action not in answers]
+    return [(action, len(trial.seeds)) for action in answers] + fewer
+
+
+def _answers(trial: Trial) -> list[Action]:
     if trial.is_text:
-        tool = trial.declared.tools[0]
-        gold = [trial.gold[seed][0] for seed in trial.seeds]
-        return list(_distinct([*gold, *(text_action(tool, word) for word in _COMMON)]))[:CANDIDATES]
+        return [trial.gold[seed][0] for seed in trial.seeds]
     if any(len(by_goal(trial.gold[seed])) > 1 for seed in trial.seeds):
         return []  # No single action can end an episode of several goals with a win.
-    replies = [by_goal(trial.gold[seed])[0][-1] for seed in trial.seeds]
-    return list(_distinct([*replies, *(Reply(text=word) for word in _COMMON)]))[:CANDIDATES]
+    return [by_goal(trial.gold[seed])[0][-1] for seed in trial.seeds]
 
 
 def _distinct(actions: Sequence[Action]) -> list[Action]:
@@ -181,53 +251,3 @@ async def _check_scripts(trial: Trial) -> str:
             raise Rejection(evidence, "Draw from self.rng what the solution depends on.")
         best = max(best, share)
     return f"best foreign script {best:.2f}"
-
-
-def silent(play: Transcript) -> Action:
-    """Says nothing at every turn."""
-    return Reply(text="")
-
-
-def random_player(tools: Sequence[ToolSpec], *, text: bool, rng: random.Random) -> Player:
-    """Values drawn from what was seen and from enums; in a ToolEnv, a random tool or now and then a reply."""
-
-    def player(play: Transcript) -> Action:
-        seen = tokens(*play.texts)
-        if text:
-            words = [rng.choice(seen or ["a"]) for _ in range(rng.choice((1, 1, 2)))]
-            return text_action(tools[0], " ".join(words))
-        if rng.random() < 0.25:
-            return Reply(text=rng.choice(seen or [""]))
-        tool = rng.choice(list(tools))
-        return ToolCall(name=tool.name, arguments=random_arguments(tool, seen, rng))
-
-    return player
-
-
-def dumper(tools: Sequence[ToolSpec], *, text: bool, max_turns: int, cut: bool) -> Player:
-    """Reads what it can and answers with every value seen, in order; `cut` keeps the reply within its limit."""
-
-    def player(play: Transcript) -> Action:
-        if text:
-            return text_action(tools[0], " ".join(tokens(*play.texts)) if cut else play.texts[-1])
-        results = [step.result.observation.text for step in play.steps if isinstance(step.action, ToolCall)]
-        asked = instructions(play)[-1]
-        replied = [number for number, step in enumerate(play.steps, 1) if isinstance(step.action, Reply)]
-        since = len(play.steps) - max(replied, default=0)
-        new = [call for call in _reads(tools, tokens(*play.texts)) if call not in play.actions]
-        if not new or since >= max(1, (max_turns - max(replied, default=0)) // 2):
-            told = " ".join(tokens(*results, asked))
-            return Reply(text=told[:_REPLY_LIMIT] if cut else told)
-        return new[0]
-
-    return player
-
-
-def _reads(tools: Sequence[ToolSpec], seen: Sequence[str]) -> list[ToolCall]:
-    """Calls in a fixed order: each tool with one value after another, newest values first."""
-    rng = random.Random(0)
-    values = list(reversed(seen))[:_DUMP_VALUES] or ["a"]
-    return [
-        ToolCall(name=tool.name, arguments=random_arguments(tool, [value], rng))
-        for value, tool in product(values, tools)
-    ]

@@ -13,7 +13,7 @@ from .plays import Slot, Transcript, scripted
 from .probes import prober
 from .trial import Trial
 
-__all__ = ["determinism_gate", "lint_gate", "load_gate", "novelty_gate", "reset_gate"]
+__all__ = ["check_same", "determinism_gate", "lint_gate", "load_gate", "novelty_gate", "reset_gate"]
 
 MAX_TOOLS = 32
 MAX_OBSERVATION = 32_000
@@ -47,8 +47,10 @@ async def reset_gate(trial: Trial) -> str:
     for number, seed in enumerate(trial.seeds):
         rng = random.Random(f"{trial.spec.id}:{seed}")
         player = prober(tools, text=trial.is_text, rng=rng)
-        # One play runs to the end: behaviour may change late.
-        limit = trial.declared.max_turns if number == 0 else min(trial.settings.probe_steps, trial.declared.max_turns)
+        # Every other play runs to the end: behaviour may change late, and on some instances only.
+        limit = trial.declared.max_turns
+        if number % 2:
+            limit = min(trial.settings.probe_steps, limit)
         play = await trial.children.play(Slot.FIRST, seed, player, limit=limit)
         _check_play(play)
         trial.probes[seed] = play
@@ -84,19 +86,20 @@ async def determinism_gate(trial: Trial) -> str:
     for seed in reversed(trial.seeds):
         probe = trial.probes[seed]
         again = await trial.children.play(Slot.OTHER, seed, scripted(probe.actions), limit=len(probe.steps))
-        _check_same(probe, again, "probe")
+        check_same(probe, again, "probe")
     await trial.compute_gold()
     if trial.gold:
         await trial.play_gold()
     if trial.gold_plays:
         others = await trial.replay_gold(Slot.OTHER, trial.seeds[::-1])
         for seed in trial.seeds:
-            _check_same(trial.gold_plays[seed], others[seed], "gold")
+            check_same(trial.gold_plays[seed], others[seed], "gold")
     _check_seeds_differ(trial)
     return f"{len(trial.seeds)} seeds played alike in two zygotes, before and after other episodes"
 
 
-def _check_same(one: Transcript, other: Transcript, kind: str) -> None:
+def check_same(one: Transcript, other: Transcript, kind: str) -> None:
+    """Raise `Rejection` where two plays of one instance by the same actions differ."""
     if one == other:
         return
     advice = "Draw only from self.rng; never let set order, time, id() or anything kept between episodes decide."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spade_environments.spec import EnvironmentSpec
 
 from .certify import run_gates, versions
+from .disguise import stands_disguised
 from .findings import Rejection, quoted
 from .plays import Slot
 from .trial import Trial
@@ -76,9 +77,11 @@ async def _hint_gate(trial: Trial, hint: str) -> str:
     for seed, play in plays.items():
         given = instructions(play)
         for value in dict.fromkeys(gold_values(trial.gold[seed])):
-            if holds(shown, value) and not any(holds(text, value) for text in given):
+            told = holds(shown, value) or (" " not in value and stands_disguised(shown, value))
+            if told and not any(holds(text, value) for text in given):
                 evidence = (
-                    f"the hint holds {quoted(value)}, which solution() uses on seed {seed} and no instruction gives"
+                    f"the hint holds {quoted(value)}, as it is or in another form, which solution() uses on seed {seed} "
+                    "and no instruction gives"
                 )
                 raise Rejection(evidence, "Say how to find it instead.")
     return f"{len(hint)} characters, no value of {len(plays)} solutions"

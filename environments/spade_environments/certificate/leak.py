@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from spade_environments.types import Action, Reply
 
+from .disguise import MIN_LENGTH, stands_disguised
 from .findings import Rejection, quoted, shown
 from .plays import Slot, Step, Transcript
 from .probes import all_tokens
@@ -15,19 +16,24 @@ from .values import gold_values, holds, instructions
 
 __all__ = ["leak_gate"]
 
-_REWARD = re.compile(r"(?<!\w)reward\W{1,4}(?:is\W+)?-?\d", re.IGNORECASE)
-_SCORE = re.compile(r"(?<!\w)score\W{1,4}(?:is\W+)?(-?\d+(?:\.\d+)?)", re.IGNORECASE)
+_REWARD = re.compile(r"(?<!\w)reward\W{1,4}(?:is\W+)?-?[01](?:\.\d+)?(?!\w|\.\d)", re.IGNORECASE)
+_SCORE = re.compile(
+    r"(?<!\w)(?:score|grade|mark|rating)\W{1,4}(?:is\W+)?(-?\d+(?:\.\d+)?)\s*(%|per ?cent)?", re.IGNORECASE
+)
 _REWARD_ADVICE = "Tell what happened, never how it is paid."
 _MIN_IDENTIFIER = 3
+_NO_VALUES = ("None", "True", "False")
 
 
 async def leak_gate(trial: Trial) -> str:
     """Gate 9: descriptions, first observations and mid-episode texts give nothing away."""
     _check_descriptions(trial)
-    if trial.is_text and trial.declared.max_turns == 1:
+    if trial.is_text and all(len(trial.gold[seed]) == 1 for seed in trial.seeds):
         _check_answers(trial)
-    if trial.declared.observability == "partial":
-        await _check_hidden(trial)
+    if trial.declared.observability == "partial" and trial.declared.hidden:
+        values = {seed: await trial.children.hidden_values(Slot.GOLD, seed) for seed in trial.seeds}
+        _check_hidden(trial, values)
+        _check_errors(trial, values)
     _check_rewards([*trial.gold_plays.values(), *trial.probes.values()])
     return "no answer, hidden value or reward stands where an agent reads"
 
@@ -54,7 +60,7 @@ def _is_identifier(value: str) -> bool:
 
 
 def _check_answers(trial: Trial) -> None:
-    """A single-turn answer in its own question, unless the questions list other answers as well."""
+    """The one action that wins in its own question, unless the questions list other answers as well."""
     answers = {seed: _text(trial.gold[seed][-1]) for seed in trial.seeds}
     shown_on = []
     for seed, answer in answers.items():
@@ -74,21 +80,72 @@ def _text(action: Action) -> str:
     return action.text if isinstance(action, Reply) else str(next(iter(action.arguments.values())))
 
 
-async def _check_hidden(trial: Trial) -> None:
-    """What `hidden` names, in the first observation, on most seeds."""
+def _check_hidden(trial: Trial, values: dict[int, dict[str, str]]) -> None:
+    """What `hidden` names, in the first observation, on most seeds, as it is or in disguise."""
     found: dict[str, list[int]] = {}
-    for seed in trial.seeds if trial.declared.hidden else ():
+    for seed, hidden in values.items():
         first = trial.probes[seed].first.text
-        values = await trial.children.hidden_values(Slot.GOLD, seed)
-        for path, value in values.items():
-            if value.strip() and value not in ("None", "True", "False") and _shows(first, value.strip()):
+        for path, value in hidden.items():
+            told = value.strip()
+            if not told or told in _NO_VALUES:
+                continue
+            differs = len({other[path] for other in values.values()}) > 1
+            if _shows(first, told) or (differs and stands_disguised(first, told, inside=True)):
                 found.setdefault(path, []).append(seed)
     for path, seeds in found.items():
         if len(seeds) > len(trial.seeds) / 2:
             evidence = (
-                f"the hidden value {path} stands in the first observation on {len(seeds)} seeds (seed {seeds[0]})"
+                f"the hidden value {path} stands in the first observation on {len(seeds)} seeds (seed {seeds[0]}), "
+                f"as it is or in another form: {quoted(trial.probes[seeds[0]].first.text, 80)}"
             )
             raise Rejection(evidence, "Leave it out of the first observation, or do not call it hidden.")
+
+
+def _check_errors(trial: Trial, values: dict[int, dict[str, str]]) -> None:
+    """A hidden value in the answers to malformed and wrong actions, on every seed on which these were taken."""
+    told = {seed: _own_words(trial, seed) for seed in trial.odd_steps}
+    for path in trial.declared.hidden:
+        places = {seed: _told_in(told[seed], values[seed][path]) for seed in told}
+        if places and all(places.values()):
+            seed, place = next(iter(places.items()))
+            evidence = f"the hidden value {path} is told by what comes of a wrong action; seed {seed}, {place}"
+            raise Rejection(evidence, "Say that the action is wrong, and what form a right one has; nothing more.")
+
+
+def _own_words(trial: Trial, seed: int) -> list[tuple[Step, list[str]]]:
+    """What wrong actions brought on a seed: each with the words that no other seed was told, nor the action said."""
+    elsewhere = {
+        word
+        for other, steps in trial.odd_steps.items()
+        if other != seed
+        for step in steps
+        for word in all_tokens(step.result.observation.text)
+    }
+    told = []
+    for step in trial.odd_steps[seed]:
+        if step.result.terminated or step.result.info.get("ok", False):
+            continue
+        said = set(all_tokens(_spoken(step.action)))
+        words = [word for word in all_tokens(step.result.observation.text) if word not in elsewhere | said]
+        if words:
+            told.append((step, words))
+    return told
+
+
+def _told_in(told: list[tuple[Step, list[str]]], value: str) -> str:
+    """Where a hidden value, or a part of it that is an identifier, stands in these words; in halves, in two of them."""
+    parts = {part for part in all_tokens(value) if len(part) >= MIN_LENGTH} if value[:1] in "[({" else {value.strip()}
+    wanted = {part.lower() for part in parts if len(part) >= MIN_LENGTH and not (len(parts) > 1 and part.isalpha())}
+    for number, (step, words) in enumerate(told):
+        nearby = words + [word for _, more in told[number + 1 : number + 2] for word in more]
+        joined = ["".join(nearby).lower(), *(word.lower() for word in words)]
+        if any(part in text or stands_disguised(text, part) for part in wanted for text in joined):
+            return f"{shown(step.action)}: {quoted(step.result.observation.text, 80)}"
+    return ""
+
+
+def _spoken(action: Action) -> str:
+    return action.text if isinstance(action, Reply) else " ".join(map(str, action.arguments.values()))
 
 
 def _shows(text: str, value: str) -> bool:
@@ -106,7 +163,7 @@ def _check_rewards(plays: list[Transcript]) -> None:
         for number, step in _unfinished(play):
             text, reward = step.result.observation.text, step.result.reward
             where = f"seed {play.seed}, action {number} ({shown(step.action)}): {quoted(text, 80)}"
-            scores += [(abs(float(found)), where) for found in _SCORE.findall(text)]
+            scores += [(abs(float(found)) / (100 if share else 1), where) for found, share in _SCORE.findall(text)]
             if _REWARD.search(text) or (0.0 < reward < 1.0 and holds(text, f"{reward:g}")):
                 raise Rejection(f"the reward can be read before the end; {where}", _REWARD_ADVICE)
     if scores and max(scores)[0] <= 1.0:

@@ -10,6 +10,7 @@ from typing import Any
 from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
 from .findings import Rejection, shown
+from .gates import check_same
 from .plays import Slot, scripted
 from .probes import sole_argument, text_action
 from .trial import Trial, by_goal
@@ -17,6 +18,7 @@ from .trial import Trial, by_goal
 __all__ = ["garbage", "robustness_gate"]
 
 SEEDS = 2
+_FAILED = 2
 HOSTILE_TEXTS = (
     "{self}",
     "{0.__class__.__mro__}",
@@ -32,12 +34,19 @@ HOSTILE_TEXTS = (
     "(a+)+$" + "a" * 60,
     '{"action": "x"}',
     "]](((",
+    "²",
+    "-1",
+    "9" * 5000,
+    "[" * 3000,
+    "-" * 3000 + "1",
+    "a" * 60 + "!",
+    "1 " * 100 + "!",
     "<|im_end|>",
     "é ß 漢 🙂",
     "\n\n",
 )
-REPLIES = ("I cannot say.", "-7 nan 1e309", "٣ {self} é 漢", "9" * 2000)
-_SHORT = ("", "٣", "nan", "1e309", "-7", "99999999999999999999", "{self}", "é")
+REPLIES = ("I cannot say.", "-7 nan 1e309 ²", "٣ {self} é 漢", "9" * 2000)
+_SHORT = ("", "٣", "²", "nan", "1e309", "-7", "99999999999999999999", "{self}", "é")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,9 @@ async def robustness_gate(trial: Trial) -> str:
         for attempt in _rounds(trial, seed):
             await _try_all(trial, seed, attempt)
             taken += len(attempt.actions)
+    # Much has been played in this child by now, and nothing of it may show.
+    for seed, play in (await trial.replay_gold(Slot.GOLD, trial.seeds[:SEEDS])).items():
+        check_same(trial.gold_plays[seed], play, "gold play, after many other episodes,")
     return f"{taken} hostile or malformed actions on {min(SEEDS, len(trial.seeds))} seeds"
 
 
@@ -77,6 +89,9 @@ def _rounds(trial: Trial, seed: int) -> Iterator[_Round]:
         yield _Round(before, tuple(mutant for call in calls for mutant in _mutated(tools, call)), False)
         for text in REPLIES:  # each may end the episode, and none ends it with a fault
             yield _Round(before, (Reply(text=text),), False)
+        for call in calls[:_FAILED]:  # a check may read the result of a call that failed
+            yield _Round(before, (*_mutated(tools, call)[:1], part[-1]), False)
+            yield _Round(before, (_failing(tools, call), part[-1]), False)
 
 
 async def _try_all(trial: Trial, seed: int, attempt: _Round) -> None:
@@ -89,6 +104,7 @@ async def _try_all(trial: Trial, seed: int, attempt: _Round) -> None:
         if attempt.is_garbage and play.value > 0:
             evidence = f"seed {seed}: {shown(play.steps[-1].action)} ends the episode with reward {play.value:g}"
             raise Rejection(evidence, "Accept well-formed actions only, and pay for nothing else.")
+        trial.odd_steps.setdefault(seed, []).extend(play.steps[len(attempt.before) :])
         left = left[max(1, len(play.steps) - len(attempt.before)) :]
 
 
@@ -131,6 +147,19 @@ def _mutated(tools: Sequence[ToolSpec], call: ToolCall) -> list[Action]:
         for name, schema in tool.parameters.get("properties", {}).items()
         for value in _hostile_values(schema)
     ]
+
+
+def _failing(tools: Sequence[ToolSpec], call: ToolCall) -> Action:
+    """A gold call whose strings name nothing."""
+    schemas: Mapping[str, Any] = next(
+        (tool.parameters.get("properties", {}) for tool in tools if tool.name == call.name), {}
+    )
+    changed = {
+        name: "no such thing"
+        for name, value in call.arguments.items()
+        if isinstance(value, str) and not schemas.get(name, {}).get("enum")
+    }
+    return ToolCall(name=call.name, arguments={**call.arguments, **changed})
 
 
 def _hostile_values(schema: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spade_environments.faults import EnvironmentFault
 from spade_environments.types import Action, Reply
 
 from .findings import Rejection, quoted, shown
@@ -12,10 +13,12 @@ from .trial import Trial, by_goal
 __all__ = ["goals_gate", "gold_gate"]
 
 _MET_BY_SILENCE = ("asked", "declined")
+_EMPTY_WORDS = "OK, it is done."
+_SPOKEN_SEEDS = 3
 
 
 async def goals_gate(trial: Trial) -> str:
-    """Gate 5: saying nothing meets no goal but `asked` and `declined`; `solution()` meets the goals in order."""
+    """Gate 5: empty words meet no goal but `asked` and `declined`; `solution()` meets the goals in order."""
     if trial.is_text:
         return await _text_goals(trial)
     trial.demand_gold()
@@ -23,14 +26,16 @@ async def goals_gate(trial: Trial) -> str:
     for seed in trial.seeds:
         goals = _check_order(trial.gold_plays[seed])
         for number in range(goals):
-            await _check_silence(trial, seed, number)
+            await _check_empty(trial, seed, number, "")
+            if seed in trial.seeds[:_SPOKEN_SEEDS]:
+                await _check_empty(trial, seed, number, _EMPTY_WORDS)
     return f"each of {goals} goals needs its turn, and solution() meets them in order, on {len(trial.seeds)} seeds"
 
 
 async def _text_goals(trial: Trial) -> str:
     tool = trial.declared.tools[0]
     for said in ("", " "):
-        for seed in trial.seeds:
+        for seed in trial.seeds if not said else trial.seeds[:_SPOKEN_SEEDS]:
             player = _repeating(text_action(tool, said))
             play = await trial.children.play(Slot.GOLD, seed, player, limit=trial.declared.max_turns)
             if play.value > 0:
@@ -80,15 +85,21 @@ def _told(play: Transcript, goal: int) -> str:
     return quoted(users[goal], 80)
 
 
-async def _check_silence(trial: Trial, seed: int, goal: int) -> None:
+async def _check_empty(trial: Trial, seed: int, goal: int, said: str) -> None:
+    """No goal but `asked` and `declined` is met by nothing at all, or by words that say nothing."""
     gold = trial.gold[seed]
     before = [action for part in by_goal(gold)[:goal] for action in part]
-    script = (*before, Reply(text=""))
-    play = await trial.children.play(Slot.GOLD, seed, scripted(script), limit=len(script))
+    script = (*before, Reply(text=said))
+    try:
+        play = await trial.children.play(Slot.GOLD, seed, scripted(script), limit=len(script))
+    except EnvironmentFault as fault:
+        trial.keep_step_fault(fault)
+        return
     info = play.steps[-1].result.info
     if len(play.steps) == len(script) and info.get("met") and info.get("kind") not in _MET_BY_SILENCE:
         raise Rejection(
-            f"seed {seed}: goal {goal + 1} ({info.get('kind')}, {_told(play, goal)}) is met by an empty reply at once",
+            f"seed {seed}: goal {goal + 1} ({info.get('kind')}, {_told(play, goal)}) is met by an empty reply at once"
+            + (f" ({said!r})" if said else ""),
             "Let its check demand calls or words that come after the instruction.",
         )
 

@@ -13,7 +13,7 @@ from spade_environments.types import Action, Reply
 
 from .findings import Rejection, Unproven, fault_evidence, fault_repair, is_ours
 from .novelty import Admission, Novelty
-from .plays import Children, Slot, Transcript, scripted
+from .plays import Children, Slot, Step, Transcript, scripted
 from .types import CertificateSettings
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ class Trial:
         gold: `solution()` of each seed in a child that only computes it; empty until `compute_gold`.
         gold_fault: why there is no gold, if there is none.
         replay_fault: how the environment faulted when its gold was played.
-        step_fault: how it faulted in a play that gate `floor` watched; gate `robustness` judges it.
+        step_fault: how it faulted in a play that gate `goals` or `floor` watched; gate `robustness` judges it.
         probes: plays of the prober, one a seed, in a child of zygote 0.
         gold_plays: replays of `gold` in another child of zygote 0.
+        odd_steps: what came of hostile and malformed actions, by seed.
     """
 
     spec: EnvironmentSpec
@@ -52,6 +53,7 @@ class Trial:
     step_fault: EnvironmentFault | None = None
     probes: dict[int, Transcript] = field(default_factory=dict)
     gold_plays: dict[int, Transcript] = field(default_factory=dict)
+    odd_steps: dict[int, list[Step]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -74,6 +76,12 @@ class Trial:
     @property
     def is_text(self) -> bool:
         return bool(self.declared.base == "text")
+
+    def keep_step_fault(self, fault: EnvironmentFault) -> None:
+        """Keep the first fault of a step for gate `robustness`, which judges it; any other fault is raised again."""
+        if is_ours(fault) or fault.phase != "step":
+            raise fault
+        self.step_fault = self.step_fault or fault
 
     async def compute_gold(self) -> None:
         """Ask for `solution()` on every seed; a fault inside it is kept for the gate that judges it.

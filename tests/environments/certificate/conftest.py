@@ -88,7 +88,7 @@ class LockDial(TextEnv):
     def step(self, action):
         self.turns += 1
         word = action.strip()
-        if not word.isdigit():
+        if not (word.isdecimal() and len(word) < 12):
             return "Say a number.", 0.0, False, False, {}
         if int(word) == self.secret:
             return "It opens.", 1.0, True, False, {}
@@ -259,6 +259,9 @@ def check_broken(make_spec):
         assert certificate.reason.gate == Gate(gate), certificate.reason
         for word in words:
             assert word in certificate.repair
+        told = certificate.repair
+        assert len(told) > len(certificate.reason.evidence) + 10, told  # what was seen, and what would mend it
+        assert gate in ("lint", "load", "floor", "leak") or "seed" in told.lower(), told
         before = certificate.gates[: certificate.gates.index(certificate.reason)]
         assert {result.status for result in before} <= {GateStatus.PASSED}
 

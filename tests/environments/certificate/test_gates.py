@@ -16,7 +16,7 @@ BROKEN = [
         "lint",
         "it reads an attribute by a computed name",
         "dial",
-        [("if not word.isdigit():", "if getattr(self, word):")],
+        [("if not (word.isdecimal() and len(word) < 12):", "if getattr(self, word):")],
         ["getattr", "dict"],
     ),
     (
@@ -98,7 +98,7 @@ BROKEN = [
         "reset",
         "step raises on a word",
         "dial",
-        [("if not word.isdigit():", "if int(word) < 0:")],
+        [("if not (word.isdecimal() and len(word) < 12):", "if int(word) < 0:")],
         ["ValueError", "act("],
     ),
     ("reset", "hidden names nothing", "dial", [('hidden = ("secret",)', 'hidden = ("pin",)')], ["pin"]),
@@ -210,8 +210,9 @@ BROKEN = [
         "dial",
         [
             (
-                "if not word.isdigit():",
-                'if not word:\n            return "Ok.", 1.0, True, False, {}\n        if not word.isdigit():',
+                "if not (word.isdecimal() and len(word) < 12):",
+                'if not word:\n            return "Ok.", 1.0, True, False, {}\n'
+                "        if not (word.isdecimal() and len(word) < 12):",
             )
         ],
         ["empty"],

@@ -131,7 +131,7 @@ BROKEN = [
         "dial",
         [
             ("max_turns = 10", "max_turns = 1"),
-            ("if not word.isdigit():", "if not word:"),
+            ("if not (word.isdecimal() and len(word) < 12):", "if not word:"),
             ("if int(word) == self.secret:", "if str(self.secret) in word.split():"),
             (
                 'return "Higher." if int(word) < self.secret else "Lower.", 0.0, False, False, {}',
@@ -147,7 +147,10 @@ BROKEN = [
         "it raises on what is no number",
         "dial",
         [
-            ("if not word.isdigit():", "try:\n            float(word)\n        except ValueError:"),
+            (
+                "if not (word.isdecimal() and len(word) < 12):",
+                "try:\n            float(word)\n        except ValueError:",
+            ),
             ("int(word)", "int(float(word))"),
         ],
         ["nan", "raise"],
@@ -195,7 +198,7 @@ BROKEN = [
                 "        return [\n            Goal",
             ),
         ],
-        ["ValueError", "I cannot say."],
+        ["ValueError", "it is done"],
     ),
     (
         "robustness",
