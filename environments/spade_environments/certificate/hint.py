@@ -80,7 +80,7 @@ async def _hint_gate(trial: Trial, hint: str) -> str:
             told = holds(shown, value) or (" " not in value and stands_disguised(shown, value))
             if told and not any(holds(text, value) for text in given):
                 evidence = (
-                    f"the hint holds {quoted(value)}, as it is or in another form, which solution() uses on seed {seed} "
+                    f"the hint holds {quoted(value)}, as it is or disguised, which solution() uses on seed {seed} "
                     "and no instruction gives"
                 )
                 raise Rejection(evidence, "Say how to find it instead.")
