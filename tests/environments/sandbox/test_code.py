@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -101,6 +102,7 @@ async def test_what_a_program_does_is_an_outcome_and_never_raised(name, runner):
     assert (found.outcome, found.exit_code) == (outcome, found.exit_code if status is None else status)
     assert found.error
     assert not found.ok
+    assert found.cpu_seconds < 0.3 + 1.0
 
 
 async def test_an_exception_in_a_thread_is_its_own(runner):
@@ -218,7 +220,10 @@ def marked():
 
 
 def children_of(pid):
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    try:
+        return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:  # it has ended meanwhile
+        return set()
 
 
 def below(root):
@@ -289,6 +294,31 @@ async def test_a_program_that_the_host_lost_is_run_again():
 async def test_a_program_that_the_host_lost_twice_is_the_hosts_fault():
     with pytest.raises(HostFault, match="the zygote was lost"):
         await killed_in_the_middle(2)
+
+
+HOST = """
+import asyncio, sys
+from spade_environments.sandbox import run_code
+
+asyncio.run(run_code(sys.argv[1], timeout=600, wall=600))
+"""
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)"])
+async def test_a_killed_host_leaves_no_program(code):
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, code)
+    await until(lambda: len(below(host.pid)) == 3)  # supervisor, zygote, and the program or what the start tries first
+    left = below(host.pid)
+    host.kill()
+    await host.wait()
+    await until(lambda: all(map(gone, left)))
+
+
+async def test_another_system_is_told_what_to_use(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(HostFault, match="on Linux only, and this is darwin; use the e2b backend"):
+        async with open_code_runner():
+            raise AssertionError("it opened")
 
 
 async def test_limits_that_make_no_sense_are_refused(runner):

@@ -197,6 +197,7 @@ async def test_what_a_program_does_is_an_outcome_and_never_raised(name):
     found = await run_python(code, token, **options)
     assert found.outcome == outcome, (found.error, found.stderr)
     assert found.error
+    assert found.cpu_seconds < options.get("timeout", 10.0) + 1.0
     assert left_running(token) == []
 
 
