@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spade_agents.policy import Sampling, ScriptedPolicy
@@ -131,4 +133,23 @@ async def test_a_command_is_started_afresh_for_each_episode():
         await env.reset(0)
         await env.step(ToolCall(name="fine", arguments={}))
         assert (await env.step(Reply(text=""))).reward == 1.0
+    await env.aclose()
+
+
+async def test_a_server_that_hangs_ends_with_the_plays_deadline():
+    env = McpEnv(brittle(), [McpTask(instruction="Go.")], lambda play: 1.0)
+    policy = ScriptedPolicy.gold([ToolCall(name="hang", arguments={})])
+    started = time.monotonic()
+    trajectory = await play(env, policy, sampling=Sampling(), seed=0, deadline=started + 4.0)
+    assert trajectory.outcome is Outcome.INFRASTRUCTURE_FAULT
+    assert time.monotonic() - started < 20.0
+
+
+async def test_an_answer_too_long_to_read_is_shortened_and_says_so():
+    shelf = Shelf()
+    env = shelf_env(shelf)
+    await env.reset(0)
+    shelf.notes = ["x" * 50_000]
+    text = (await env.step(ToolCall(name="read_notes", arguments={}))).observation.text
+    assert text.endswith("[18000 more characters are not shown]")
     await env.aclose()

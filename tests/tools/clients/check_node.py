@@ -22,6 +22,7 @@ from tests.tools.clients.playing import (
     run,
     served,
 )
+from tests.tools.foreign_servers import brittle
 
 
 def typescript():
@@ -67,7 +68,17 @@ async def test_the_inspector_finds_no_fault_with_the_schemas_locked_tools_includ
         assert server.report(created.id).reward == 1.0
         code, out, err = await inspect(created.url, "--method", "tools/list", "--strict")
         assert code == 0, err
+        assert "Warning" not in err
         assert len(json.loads(out)["tools"]) >= 2
+
+
+async def test_the_inspectors_lint_finds_a_schema_that_is_not_portable():
+    bad = brittle([{"name": "a", "inputSchema": {"type": "object", "properties": {"x": True}}}])
+    code, _, err = await run(
+        node_program(), npm_program("mcp-inspector"), "--cli", bad.command, *bad.arguments, "--method", "tools/list",
+        "--strict",
+    )  # fmt: skip
+    assert code == 6, err
 
 
 FIXTURE = '''from spade_environments import Call, Goal, ToolEnv, ToolError, tool
