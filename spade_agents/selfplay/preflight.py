@@ -15,7 +15,7 @@ from spade_agents.rollout import Evaluator, OwnEnvironment
 from spade_agents.selfplay.checkpoint import Checkpoint
 from spade_agents.selfplay.pool import trainable_specs
 from spade_agents.selfplay.resources import Replay
-from spade_agents.selfplay.run_directory import refuse_existing
+from spade_agents.selfplay.run_directory import draft_of, refuse_existing
 from spade_agents.selfplay.settings import (
     FrontierPool,
     FrozenDesigner,
@@ -128,7 +128,11 @@ def check_out(path: Path) -> None:
     Raises:
         UsageError: there is something already, or its parent cannot be written to.
     """
-    refuse_existing(path)
+    try:
+        refuse_existing(path)
+        draft_of(path).exists()
+    except OSError as error:
+        raise UsageError(f"the run directory {path} cannot be made: {error.strerror}; give another --out") from error
     parent = next(folder for folder in (*path.absolute().parents,) if os.path.lexists(folder))
     if not parent.is_dir():
         raise UsageError(f"the run directory {path} cannot be made: {parent} is no folder; give another --out")

@@ -30,7 +30,7 @@ from spade_agents.telemetry import MetricsLog
 from spade_agents.trajectory import Trajectory
 from spade_environments.sandbox.probe import Attempt
 
-__all__ = ["RunDirectory", "manifest", "refuse_existing"]
+__all__ = ["RunDirectory", "draft_of", "manifest", "refuse_existing"]
 
 _ROLLOUT = re.compile(r"rollout-([0-9]+)(\.designs)?\.jsonl\.zst")
 _PACKAGES = ("spade-agents", "torch", "transformers", "deepspeed", "numpy", "pydantic", "msgspec")
@@ -57,7 +57,7 @@ class RunDirectory:
             UsageError: there is something at `path` already.
         """
         refuse_existing(path)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft = draft_of(path)
         shutil.rmtree(draft, ignore_errors=True)
         try:
             for folder in ("environments", "trajectories", "evaluations", "checkpoints"):
@@ -218,6 +218,11 @@ class RunDirectory:
 
     def _trajectories(self, rollout: int) -> Path:
         return self.path / "trajectories" / f"rollout-{rollout:06d}.jsonl.zst"
+
+
+def draft_of(path: Path) -> Path:
+    """Where a run directory is made before it bears its name."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def refuse_existing(path: Path) -> None:

@@ -129,6 +129,12 @@ def test_all_that_would_spoil_a_run_is_told_at_once_and_nothing_is_written(tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"file", "model"}
 
 
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_is_too_long_for_the_disk_is_told_before_anything_is_opened(tmp_path, length):
+    with pytest.raises(UsageError, match="File name too long; give another --out"):
+        check_out(tmp_path / ("x" * length))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_opened(tmp_path):
     tmp_path.chmod(0o500)
