@@ -151,6 +151,7 @@ class Resources:
         self.engine.export(draft.model)
         about = {
             "template_family": getattr(getattr(self.policy, "renderer", None), "family", "hermes"),
+            "template_deviation": str(getattr(self.policy, "deviation", "none")),
             "style": self.settings.selfplay.play.style,
             "run": self.settings.run.name,
             "step": state.step,
