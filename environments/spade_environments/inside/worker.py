@@ -11,7 +11,7 @@ from . import determinism
 from .contract import ContractError
 from .episode import Episode
 
-__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "answer_error", "receive", "send", "serve"]
+__all__ = ["ERROR_LIMIT", "FRAME_LIMIT", "Worker", "answer", "answer_error", "receive", "send", "serve"]
 
 ERROR_LIMIT = 500
 FRAME_LIMIT = 4 * 1024 * 1024
@@ -27,9 +27,7 @@ def serve(channel: int) -> None:
         frame = receive(channel)
         if frame is None:
             return
-        request = _loads(frame)
-        reply = _answer(worker, request)
-        _send(channel, reply, request["nonce"])
+        send(channel, answer(worker, frame))
 
 
 class Worker:
@@ -59,6 +57,16 @@ class Worker:
     def _loaded(self) -> Episode:
         assert self.episode is not None
         return self.episode
+
+
+def answer(worker: Worker, frame: bytes) -> bytes:
+    """The reply to one request, both as JSON."""
+    request = _loads(frame)
+    reply = _answer(worker, request)
+    try:
+        return _dumps(reply).encode()
+    except BaseException as error:  # a value that is not JSON, or no memory left to write it
+        return _dumps({"nonce": request["nonce"], "error": answer_error(error, "reply")}).encode()
 
 
 def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
@@ -128,11 +136,3 @@ def send(channel: int, body: bytes) -> None:
     frame = len(body).to_bytes(4, "big") + body
     while frame:
         frame = frame[_write(channel, frame) :]
-
-
-def _send(channel: int, reply: dict[str, Any], nonce: str) -> None:
-    try:
-        body = _dumps(reply).encode()
-    except BaseException as error:  # a value that is not JSON, or no memory left to write it
-        body = _dumps({"nonce": nonce, "error": answer_error(error, "reply")}).encode()
-    send(channel, body)

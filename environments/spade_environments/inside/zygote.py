@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Any
 
-from . import determinism, imports, lockdown, worker
+from . import determinism, imports, lockdown, rehearsal, worker
 from .attendant import Attendant
 
 __all__ = ["Zygote", "main"]
@@ -25,6 +25,7 @@ def main(control: int, options: str) -> None:
     determinism.install()
     imports.guard_imports(settings["extra_modules"])
     sys.argv[:] = sys.orig_argv[:] = []
+    rehearsal.rehearse()
     policy = lockdown.Policy.of(
         memory_bytes=settings["memory_bytes"], cpu_seconds=settings["cpu_seconds"], layers=settings["layers"]
     )
