@@ -114,14 +114,14 @@ def _limit(order: dict[str, Any]) -> None:
 
 def _tasks_of(user: int) -> int:
     """Threads of all processes of a user: the kernel's limit counts them together."""
-    found = 0
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                lines = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-                found += int(lines["Threads"]) * (int(lines["Uid"].split()[0]) == user)
-            except OSError:  # it has ended
-                continue
+    found, mark = 0, b"\nUid:\t%d\t" % user
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (folder / "status").read_bytes()
+        except OSError:  # it has ended
+            continue
+        if mark in told:
+            found += int(told.partition(b"\nThreads:\t")[2].split(None, 1)[0])
     return found
 
 
