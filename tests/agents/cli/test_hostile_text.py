@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -165,3 +166,11 @@ def test_a_terminal_whose_encoding_lacks_characters_is_no_reason_to_fail(tmp_pat
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 0
     assert b"\\u65e5\\u672c" in done.stdout
+
+
+def test_commands_print_through_what_cleans_their_text():
+    """The exceptions print JSON, the version, or pages whose parts were cleaned before they were coloured."""
+    folder = Path("spade_agents/cli")
+    found = {path.name for path in folder.rglob("*.py") if "typer.echo(" in path.read_text()}
+    assert found == {"output.py", "app.py", "certifying.py", "importing.py"}
+    assert not [path for path in folder.rglob("*.py") if re.search(r"^\s*print\(", path.read_text(), re.MULTILINE)]
