@@ -60,3 +60,59 @@ def test_the_suites_are_listed(capsys):
     code, out, _ = spade_eval(capsys, "list")
     assert code == 0
     assert "environments" in out
+
+
+def test_what_is_missing_is_named_before_anything_runs_and_is_taken_up_once_it_is_there(tmp_path, capsys):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "aime25.jsonl").write_text('{"prompt": "1 + 1?", "answer": 2}\n')
+    (tmp_path / "two.jsonl").write_text(json.dumps({"text": "\\boxed{2}"}) + "\n")
+    arguments = ("run", "--model", f"scripted:{tmp_path / 'two.jsonl'}", "--suite", "reasoning:aime25,aime26")
+    arguments = (*arguments, "--data", data, "--n", 2, "--out", tmp_path / "log")
+    code, _, err = spade_eval(capsys, *arguments)
+    assert code == 3
+    assert "aime26: no aime26.jsonl" in err
+    assert not (tmp_path / "log").exists()
+    code, out, _ = spade_eval(capsys, *arguments, "--allow-missing")
+    assert code == 3
+    assert "aime26: not run: no aime26.jsonl" in out
+    assert "overall withheld: aime26 was not run" in out
+    (data / "aime26.jsonl").write_text('{"prompt": "3 - 1?", "answer": 2}\n')
+    code, out, _ = spade_eval(capsys, *arguments, "--resume", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["summary"]["overall"] == 1.0
+    (data / "aime25.jsonl").write_text('{"prompt": "2 + 1?", "answer": 3}\n')
+    code, _, err = spade_eval(capsys, *arguments, "--resume")
+    assert code == 2
+    assert "was made with data.aime25.jsonl" in err
+    code, _, err = spade_eval(capsys, "rescore", tmp_path / "log", "--data", data)
+    assert code == 3
+    assert "is not the file that" in err
+
+
+def test_a_model_that_answers_with_a_program_does_nothing(tmp_path, capsys):
+    mark = tmp_path / "mark"
+    program = f"__import__('os').system('touch {mark}')"
+    said = f"```python\n{program}\n```\n<answer>{program}</answer> \\boxed{{{program}}} [{program}]"
+    (tmp_path / "hostile.jsonl").write_text(json.dumps({"text": said}) + "\n")
+    (tmp_path / "aime25.jsonl").write_text('{"prompt": "1 + 1?", "answer": 2}\n')
+    model = f"scripted:{tmp_path / 'hostile.jsonl'}"
+    for number, suite in enumerate(("environments:catalogue", "reasoning:aime25", "reasoning:rg_logic")):
+        arguments = ("run", "--model", model, "--suite", suite, "--data", tmp_path, "--limit", 2, "--n", 1)
+        code, out, _ = spade_eval(capsys, *arguments, "--out", tmp_path / str(number), "--json")
+        assert code == 0
+        assert json.loads(out)[0]["summary"]["overall"] == 0.0
+    assert not mark.exists()
+
+
+def test_noise_runs_a_model_on_the_same_tasks_and_tells_the_smallest_difference(tmp_path, capsys):
+    arguments = ("noise", "--model", "scripted:random", "--suite", "environments:catalogue", "--n", 2, "--limit", 3)
+    code, out, _ = spade_eval(capsys, *arguments, "--runs", 2, "--out", tmp_path / "noise")
+    assert code == 0
+    assert "2 runs" in out
+    assert "the smallest drop" in out
+    again = spade_eval(capsys, "noise", tmp_path / "noise")
+    assert again[1] == out
+    code, _, err = spade_eval(capsys, "noise", tmp_path / "noise" / "draw-0")
+    assert code == 2
+    assert "at least two runs" in err
