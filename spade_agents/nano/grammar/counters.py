@@ -69,19 +69,7 @@ def counter_tools(draft: Draft) -> tuple[ToolPart, ...]:
 
 
 def _count_goal(draft: Draft, key: str) -> GoalPart:
-    tool = f"{draft.words.number}_of"
-    value = f"self.state[{key}]"
-    check, shown = ("", value) if draft.rng.random() < 0.5 else (f"reply == str({value})", "")
-    return GoalPart(
-        kind="replied",
-        instruction=f"What is the {draft.words.number} of {{{key}}}?",
-        check=check,
-        value=shown,
-        calls=(draft.call(tool, key),),
-        reply=f"str({value})",
-        hint=f"read it with {tool} and reply with the number only",
-        label="count",
-    )
+    return draft.number_asked(key, f"{draft.words.number}_of", f"self.state[{key}]", label="count")
 
 
 def _change_goal(draft: Draft, key: str, verb: str, sign: str, instruction: str) -> GoalPart:

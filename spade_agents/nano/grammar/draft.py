@@ -104,6 +104,20 @@ class Draft:
         """A call whose first argument is a key, given as source."""
         return CallPart(tool=tool, arguments=((self.thing, key), *more), about=key if writes else "")
 
+    def number_asked(self, key: str, tool: str, value: str, *, label: str) -> GoalPart:
+        """A goal that is met by the number of a key, which `tool` reads; told as a value or as a check of the reply."""
+        check, shown = ("", value) if self.rng.random() < 0.5 else (f"reply == str({value})", "")
+        return GoalPart(
+            kind="replied",
+            instruction=f"What is the {self.words.number} of {{{key}}}?",
+            check=check,
+            value=shown,
+            calls=(self.call(tool, key),),
+            reply=f"str({value})",
+            hint=f"read it with {tool} and reply with the number only",
+            label=label,
+        )
+
     def finish(self) -> str:
         """What a writing tool returns."""
         return f'return "{self.done}"'

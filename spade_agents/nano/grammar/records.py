@@ -104,18 +104,7 @@ def _look_goal(draft: Draft, key: str) -> GoalPart:
 def _number_goal(draft: Draft, key: str) -> GoalPart:
     number = draft.words.number
     tool = draft.rng.choice((f"get_{draft.thing}", f"{number}_of"))
-    value = f'self.state[{key}]["{number}"]'
-    check, shown = ("", value) if draft.rng.random() < 0.5 else (f"reply == str({value})", "")
-    return GoalPart(
-        kind="replied",
-        instruction=f"What is the {number} of {{{key}}}?",
-        check=check,
-        value=shown,
-        calls=(draft.call(tool, key),),
-        reply=f"str({value})",
-        hint=f"read it with {tool} and reply with the number only",
-        label="number",
-    )
+    return draft.number_asked(key, tool, f'self.state[{key}]["{number}"]', label="number")
 
 
 def _top_goal(draft: Draft) -> GoalPart:
