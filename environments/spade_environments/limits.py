@@ -14,7 +14,7 @@ class Limits:
     """What one episode may use; CPU is read from the child's own clock, from outside.
 
     Attributes:
-        step_cpu: CPU seconds of one step.
+        step_cpu: CPU seconds of one step; kept to within a tenth of a second, as every CPU limit is.
         load_cpu: CPU seconds of loading, of a reset and of the gold solution, each.
         episode_cpu: CPU seconds of the whole episode.
         wall_factor: a request's wall limit as a multiple of its CPU limit.
