@@ -275,7 +275,7 @@ SNEAKY = [
           ("self.rng.choice(self.WORDS), 0", "self.WORDS[id(self) // 16 % 20], 0")),
     sneak("determinism", "the text of an object shows", "vault", ('return "noted"', 'return f"noted {object()!r}"')),
     sneak("determinism", "a late step of one play in two depends on it", "word",
-          (f'"{ASK}"', f'"{ASK}" + ("!" * (id(action) // 16 % 5) if self.turns > 8 and self.word > "g" else "")')),
+          (f'"{ASK}"', f'"{ASK}" + (str(id(self) % 99991) if self.turns > 8 and self.word > "g" else "")')),
     sneak("gold", "the solution prepares the way for itself", "word",
           ('return ["letter 1"', 'type(self).READY = True\n        return ["letter 1"'),
           ("if said == self.word:", 'if said == self.word and getattr(self, "READY", False):')),
