@@ -116,11 +116,11 @@ def check(walker, *, told):
             "hint",
             "score",
             "seed",
-        }  # words that the walker itself sent, given back in "unknown tool ..."
+        }  # words that the walker itself sent, given back in "unknown tool ..." and "unknown resource"
         for word in WORDS:
             shown = text.lower()
             for own in asked:
-                shown = shown.replace(f"'{own}'", "")
+                shown = shown.replace(f"'{own}'", "").replace(f'"uri":"spade://{own}"', "")
             assert not re.search(rf"\b{word}\b", shown), (method, word, text)
         results += "structuredContent" in message.get("result", {})
     assert results >= told
