@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from spade_environments import HostFault
-from spade_environments.inside import jail_entry, landlock, seccomp
+from spade_environments.inside import jail_entry
 from spade_environments.sandbox import JailLimits, python_folders, run_jailed
 from spade_environments.sandbox.sync import run_jailed as run_jailed_and_wait
 
@@ -321,47 +321,6 @@ async def test_a_program_that_cannot_start_is_told_with_the_reason(tmp_path):
     text.chmod(0o755)
     with pytest.raises(HostFault, match=r"could not be started in a jail: OSError: .*Exec format error"):
         await run_jailed([text])
-
-
-async def test_a_kernel_without_the_layers_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr(landlock, "version", lambda: 1)
-    monkeypatch.setattr(seccomp, "available", lambda: False)
-    with pytest.raises(HostFault, match=r"seccomp.*; Landlock of version 3 .* version 1 was found") as caught:
-        await run_jailed(["/bin/true"])
-    assert caught.value.kind == "sandbox_setup"
-
-
-WRONG = {
-    "a word for a list": (["sh"], {}, "give an absolute path"),
-    "no words": ([], {}, "give a list"),
-    "one string": ("/bin/true", {}, "give a list"),
-    "no such program": (["/nowhere/x"], {}, "there is no such file"),
-    "a null byte": (["/bin/true", "a\0b"], {}, "null byte"),
-    "everything": (["/bin/true"], {"readable": ["/"]}, "list the folders"),
-    "processes": (["/bin/true"], {"readable": ["/proc/self"]}, "list the folders"),
-    "no such folder": (["/bin/true"], {"readable": ["/nowhere"]}, "there is no /nowhere"),
-    "scratch that is a file": (["/bin/true"], {"scratch": "/bin/true"}, "is no folder"),
-    "no time": (["/bin/true"], {"timeout": 0.0}, "timeout is 0.0"),
-    "no memory": (["/bin/true"], {"memory": 5}, "memory is 5 bytes"),
-    "a broken name": (["/bin/true"], {"environment": {"A=B": "c"}}, "leave it out"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-async def test_what_cannot_be_meant_is_refused(name):
-    argv, options, told = WRONG[name]
-    with pytest.raises(ValueError, match=told):
-        await run_jailed(argv, **options)
-
-
-def test_the_folders_of_an_interpreter_are_its_installation_and_its_environment(tmp_path):
-    environment = tmp_path / "venv"
-    subprocess.run([PYTHON, "-m", "venv", "--without-pip", environment], check=True)
-    installation = Path(PYTHON).resolve().parent.parent
-    assert python_folders(environment / "bin" / "python") == (environment, installation)
-    assert python_folders(Path(PYTHON).resolve()) == (installation,)
-    with pytest.raises(ValueError, match="there is no file"):
-        python_folders(tmp_path / "python")
 
 
 def test_another_environments_python_finds_its_own_packages(tmp_path):
