@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
 import pytest
 
 from spade_environments import FaultKind, HostFault, ToolCall
-from spade_tools import McpCommand, McpUrl, open_toolset
+from spade_tools import McpCommand, McpToolset, McpUrl, open_toolset
 from tests.tools.foreign_servers import NOTHING, TEXT, Shelf, brittle
 
 
@@ -95,3 +96,28 @@ async def test_two_tools_of_one_name_are_refused():
     with pytest.raises(HostFault, match="one name"):
         async with open_toolset(brittle([{"name": "a", "inputSchema": NOTHING}] * 2)):
             pass
+
+
+async def test_headers_such_as_a_bearer_token_go_with_each_request():
+    heard = []
+
+    async def answer(reader, writer):
+        heard.append((await reader.readuntil(b"\r\n\r\n")).decode().lower())
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        target = McpUrl(url=f"http://{host}:{port}/mcp", headers={"Authorization": "Bearer abc"})
+        with pytest.raises(HostFault):
+            await McpToolset.open(target)
+    assert heard
+    assert all("authorization: bearer abc" in request for request in heard)
+
+
+async def test_a_connection_can_be_closed_by_another_task_than_opened_it():
+    toolset = await asyncio.create_task(McpToolset.open(brittle()))
+    assert (await asyncio.create_task(toolset.call(call("fine")))).text == "fine"
+    await asyncio.create_task(toolset.aclose())
+    with pytest.raises(HostFault):
+        await toolset.call(call("fine"))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, NoReturn, Self, TypeVar
 
+import httpx2
 import pydantic
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import Server
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult, ListToolsResult
 
@@ -157,7 +159,7 @@ class HeldClient:
                 yield client
         elif isinstance(target, McpUrl):
             async with (
-                create_mcp_http_client(headers=dict(target.headers)) as http,
+                httpx2.AsyncClient(headers=dict(target.headers), timeout=self._seconds, verify=_certificates()) as http,
                 Client(streamable_http_client(target.url, http_client=http), cache=None) as client,
             ):
                 yield client
@@ -182,6 +184,11 @@ class HeldClient:
         end = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, end - _ERROR_TAIL))
         return clean_text(self._errors.read()).strip()
+
+
+@functools.cache  # reading the authorities' certificates takes as long as half an episode
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 def _kind(error: BaseException) -> FaultKind:
