@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -115,3 +116,18 @@ async def impatient_sandbox() -> AsyncIterator[Sandbox]:
     limits = Limits(wall_factor=0.0, wall_floor=1.0)
     async with open_sandbox(LocalSandboxSettings(limits=limits)) as opened:
         yield opened
+
+
+@pytest.fixture
+def victims(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A file and a folder outside of the jail, and a file that is listed."""
+    tmp_path.chmod(0o755)
+    outside, listed, folder = tmp_path / "outside", tmp_path / "listed", tmp_path / "folder"
+    outside.write_text("kept")
+    listed.mkdir()
+    (listed / "file").write_text("kept")
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    outside.chmod(0o666)
+    (listed / "file").chmod(0o666)
+    return outside, listed / "file", folder
