@@ -46,7 +46,7 @@ class Child:
         self._buffer = bytearray()
         self._unsent = b""
         self._answer = Answer(self._loop, self._cut_short)
-        self._cpu_mark: float | None = 0.0
+        self._cpu_mark: float | None = 0.0  # None: not read since a quick answer, see _settle
         self._cpu_limit = math.inf
         self._started = self._stalled = self._wall_spent = 0.0
         self._wall_limit = _START_WALL
@@ -95,9 +95,10 @@ class Child:
             self._operation, self._phase = operation, _PHASES.get(operation, operation)
             self._cpu_limit, self._wall_limit = self._limits.cpu(operation), self._limits.wall(operation)
         nonce = _next_nonce()
+        frame = encode(nonce, operation, payload)
         answer.pending = True
         self._started, self._stalled = _monotonic(), self._watch.stalled
-        self._send(encode(nonce, operation, payload))
+        self._send(frame)
         body = await answer
         if body is None or not self._settle():
             raise await self._ended()

@@ -61,7 +61,12 @@ class LocalSandbox:
     async def _child(self, kind: ZygoteKind) -> Child:
         if self._closed:
             raise RuntimeError("the sandbox is closed; open another one")
-        child = Child(await self._supervisor.zygote(kind), self.limits, self._watch, self._switchboard)
+        zygote = await self._supervisor.zygote(kind)
+        try:
+            child = Child(zygote, self.limits, self._watch, self._switchboard)
+        except OSError as error:
+            told = f"no channel for another episode: {error.strerror}; raise the limit on open files (ulimit -n)"
+            raise HostFault(FaultKind.HOST_FAULT, "load", told) from error
         try:
             level = await child.start()
         except BaseException:

@@ -17,8 +17,12 @@ class Nonces:
         self._left: list[str] = []
 
     def next(self) -> str:
-        """A fresh one."""
-        if not self._left:
+        """A fresh one; safe to call from several threads."""
+        try:
+            return self._left.pop()
+        except IndexError:
             drawn = os.urandom(_BYTES * _DRAWN).hex()
-            self._left = [drawn[start : start + 2 * _BYTES] for start in range(0, len(drawn), 2 * _BYTES)]
-        return self._left.pop()
+            fresh = [drawn[start : start + 2 * _BYTES] for start in range(0, len(drawn), 2 * _BYTES)]
+            nonce = fresh.pop()
+            self._left = fresh
+            return nonce

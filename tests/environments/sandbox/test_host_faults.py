@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -177,3 +178,17 @@ async def test_closing_the_sandbox_ends_what_still_waits_in_it_and_opens_no_more
     await env.aclose()
     with pytest.raises(RuntimeError, match="closed"):
         await sandbox.open(spec)
+
+
+async def test_an_episode_too_many_for_the_open_files_is_a_host_fault_and_harms_no_other(make_spec, make_text_env):
+    spec = make_spec(make_text_env())
+    async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
+        await env.reset(0)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with pytest.raises(HostFault, match="ulimit -n"):
+                await sandbox.open(spec)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert (await env.step(ACT)).observation.text == "ok"
