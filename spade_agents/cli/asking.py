@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from spade_agents.cli.output import tell
@@ -24,8 +25,8 @@ def ask(prompt: str) -> str:
         EOFError: there are no more.
     """
     if sys.stdin.isatty():
-        import readline  # noqa: F401 (gives `input` history and editing)
-
+        with suppress(ImportError):  # Windows has none
+            import readline  # noqa: F401 (gives `input` history and editing)
         return input(prompt)
     line = sys.stdin.readline()
     if not line:
