@@ -311,3 +311,28 @@ def is_alive(pid):
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_a_session_of_one_episode_is_none_of_another():
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    kinds = {"accept": "application/json, text/event-stream"}
+    async with over_http() as server, httpx2.AsyncClient(headers=kinds) as raw:
+        mine, other = [await server.create(EpisodeRequest(**WANTED)) for _ in range(2)]
+        begun = await raw.post(mine.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+        assert (await raw.post(other.url, json=asked, headers=session)).status_code == 404
+        assert (await raw.post(mine.url, json=asked, headers=session)).status_code == 200
+
+
+async def test_the_end_of_an_episode_ends_the_stream_that_a_client_holds_open():
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    kinds = {"accept": "application/json, text/event-stream"}
+    async with over_http() as server, httpx2.AsyncClient(headers=kinds, timeout=60) as raw:
+        created = await server.create(EpisodeRequest(**WANTED))
+        begun = await raw.post(created.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        async with raw.stream("GET", created.url, headers=session) as stream:
+            assert stream.status_code == 200
+            assert await server.table.reap(time.monotonic() + LATER) == 1
+            assert "".join([text async for text in stream.aiter_text()]) == ""
