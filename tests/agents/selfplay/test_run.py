@@ -129,6 +129,17 @@ def test_all_that_would_spoil_a_run_is_told_at_once_and_nothing_is_written(tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"file", "model"}
 
 
+def test_a_frozen_designer_may_be_an_endpoint_or_a_script_and_must_else_be_a_whole_model(tiny, tmp_path):
+    def prepared(target):
+        chosen = overrides(tiny, "designer.policy.type=frozen", f"designer.policy.target={target}")
+        return prepare(load_settings(RunSettings, None, chosen), tmp_path / "run")
+
+    for target in ("https://host.example/v1#model", "scripted:silent"):
+        assert prepared(target).start == tiny
+    with pytest.raises(UsageError, match="there is no model 'nowhere'"):
+        prepared("nowhere")
+
+
 @pytest.mark.parametrize("length", [250, 300])
 def test_a_name_that_is_too_long_for_the_disk_is_told_before_anything_is_opened(tmp_path, length):
     with pytest.raises(UsageError, match="File name too long; give another --out"):
