@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -23,6 +24,7 @@ from spade_environments.certificate import (
 )
 from spade_environments.certificate.certify import GATES
 from spade_environments.certificate.plays import Slot
+from spade_environments.registry import catalogue
 
 FEW = CertificateSettings(seeds=3)
 
@@ -204,6 +206,14 @@ def test_a_file_that_is_no_certificate_is_a_clear_error():
     for text in ("{", "{}", '{"verdict": "fine"}'):
         with pytest.raises(CertificateError, match="certify the environment again"):
             Certificate.from_json(text)
+
+
+@pytest.mark.parametrize("spec", catalogue(), ids=lambda spec: spec.name)
+async def test_a_catalogue_environment_takes_less_than_a_second_of_cpu(spec, make_sandbox):
+    started = time.process_time()
+    certificate = await certify(spec, make_sandbox())
+    assert certificate.admitted, certificate.reason
+    assert time.process_time() - started < 1.0
 
 
 async def test_seeds_come_from_the_source_and_are_the_same_each_time(dial, desk, make_sandbox, make_spec):
