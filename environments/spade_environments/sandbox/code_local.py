@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import re
 import signal
 import socket
 import time
@@ -20,6 +19,7 @@ from spade_environments.inside.lockdown import SETUP_FAILED
 from spade_environments.limits import Limits
 from spade_environments.sandbox.code_settings import LocalCodeSettings
 from spade_environments.sandbox.execution import CodeJob, Execution, ExecutionOutcome
+from spade_environments.sandbox.numpy_folder import mentions_numpy
 from spade_environments.sandbox.process import Ended, Supervisor, Zygote, ZygoteKind
 from spade_environments.sandbox.streams import Streams
 from spade_environments.sandbox.verdict import Report, Verdict, verdict
@@ -27,8 +27,6 @@ from spade_environments.sandbox.watch import Watch, cpu_seconds, is_asleep, resi
 
 __all__ = ["LocalCode", "open_local_code"]
 
-_NUMPY = re.compile(r"\bnumpy\b")
-# Any mention: a program imports in more ways than one, and a zygote with numpy costs no more than one without.
 _HEADER = 4
 _CHANNEL_LIMIT = 16 * TAIL
 _START_WALL = 60.0
@@ -58,7 +56,7 @@ class LocalCode:
         Raises:
             HostFault: zygote or child was lost, or could not be shut in.
         """
-        zygote = await self._supervisor.zygote(ZygoteKind(0, _NUMPY.search(job.code) is not None))
+        zygote = await self._supervisor.zygote(ZygoteKind(0, mentions_numpy(job.code)))
         with Streams(job.stdin) as streams:
             child = _CodeChild(zygote, job, streams, self._limits.flood, self._watch)
             try:

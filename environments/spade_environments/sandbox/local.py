@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault
 from spade_environments.sandbox.child import Child
+from spade_environments.sandbox.numpy_folder import mentions_numpy
 from spade_environments.sandbox.process import Supervisor, ZygoteKind
 from spade_environments.sandbox.settings import LocalSandboxSettings
 from spade_environments.sandbox.switchboard import Switchboard
@@ -17,8 +17,6 @@ from spade_environments.sandbox.watch import Watch
 from spade_environments.spec import EnvironmentSpec
 
 __all__ = ["LocalSandbox", "open_local"]
-
-_NUMPY = re.compile(r"^\s*(?:import|from)\s+numpy\b", re.MULTILINE)
 
 
 class LocalSandbox:
@@ -51,7 +49,7 @@ class LocalSandbox:
             told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
 
-        kind = ZygoteKind(zygote, _NUMPY.search(spec.source) is not None)
+        kind = ZygoteKind(zygote, mentions_numpy(spec.source))
 
         async def connect() -> Child:
             return await self._child(kind)

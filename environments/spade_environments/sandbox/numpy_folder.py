@@ -1,13 +1,21 @@
-"""Where numpy lies, for a child that loads it from there."""
+"""Where numpy lies, for a child that loads it from there, and which programs want it."""
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from spade_environments.faults import FaultKind, HostFault
 
-__all__ = ["numpy_folder"]
+__all__ = ["mentions_numpy", "numpy_folder"]
+
+_NUMPY = re.compile(r"\bnumpy\b")
+
+
+def mentions_numpy(source: str) -> bool:
+    """Whether a program may want numpy: it is imported in many ways, and a zygote that has it costs no more."""
+    return _NUMPY.search(source) is not None
 
 
 def numpy_folder() -> str:

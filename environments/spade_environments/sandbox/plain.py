@@ -20,7 +20,7 @@ from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.plain import READY
 from spade_environments.limits import Limits
-from spade_environments.sandbox.numpy_folder import numpy_folder
+from spade_environments.sandbox.numpy_folder import mentions_numpy, numpy_folder
 from spade_environments.sandbox.settings import LocalSandboxSettings
 from spade_environments.spec import EnvironmentSpec
 from spade_environments.wire import Failed, WireError, decode, encode
@@ -67,7 +67,7 @@ class PlainSandbox:
         if size > self.limits.source:
             told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
-        folder = numpy_folder() if "numpy" in spec.source else None
+        folder = numpy_folder() if mentions_numpy(spec.source) else None
         options = json.dumps({**self._options, "numpy_folder": folder})
 
         async def connect() -> _PlainChild:

@@ -123,6 +123,16 @@ async def test_there_are_two_zygotes_and_no_third(sandbox, desk):
         await sandbox.open(desk, zygote=2)
 
 
+@pytest.mark.parametrize(
+    "line", ["import numpy as np", "import math, numpy as np", "from numpy import array; import numpy as np"]
+)
+async def test_numpy_is_there_however_it_is_imported(sandbox, make_spec, make_text_env, line):
+    body = make_text_env(top=line, step="return str(np.arange(4).sum()), 0.0, False, False, {}")
+    async with await sandbox.open(make_spec(body)) as env:
+        await env.reset(0)
+        assert (await env.step(ToolCall(name="act", arguments={"action": "x"}))).observation.text == "6"
+
+
 async def test_an_observation_of_the_longest_length_arrives_whole(sandbox, make_spec, make_text_env):
     body = make_text_env(step="return '\u00e9\u2022' * 16_000, 0.0, False, False, {}")
     async with await sandbox.open(make_spec(body)) as env:
