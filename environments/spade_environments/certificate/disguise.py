@@ -11,6 +11,9 @@ __all__ = ["MIN_LENGTH", "disguises", "stands_disguised"]
 MIN_LENGTH = 4
 """Characters of the shortest value that is looked for; chance makes shorter ones out of anything."""
 
+_MIN_WORD = 6
+"""The same for a value of letters alone: many a short word is another one backwards."""
+
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 
@@ -38,11 +41,11 @@ def stands_disguised(text: str, value: str, *, inside: bool = False) -> bool:
 
     Args:
         text: what an agent reads.
-        value: of at least `MIN_LENGTH` characters; shorter ones are never found.
+        value: of at least `MIN_LENGTH` characters, six if all are letters; shorter ones are never found.
         inside: whether it also counts as it is, inside a longer word.
     """
     plain = _compact(value)
-    if len(plain) < MIN_LENGTH or len(set(plain)) < 2:
+    if len(plain) < (_MIN_WORD if plain.isalpha() else MIN_LENGTH) or len(set(plain)) < 2:
         return False
     if re.search(r"(?<!\w)" + r"[\W_]+".join(map(re.escape, plain)) + r"(?!\w)", text, re.IGNORECASE):
         return True
