@@ -156,14 +156,20 @@ def _clash(spec: EnvironmentSpec, out: Path) -> Path | None:
 
 
 def _write(spec: EnvironmentSpec, certificate: Certificate, out: Path) -> Path:
-    """Spec and certificate first: a source that is there has both beside it."""
-    from spade_environments.certificate import write_certificate
+    """All three files or none: spec and certificate first, so that a source that is there has both beside it."""
+    from spade_environments.certificate import certificate_path, write_certificate
     from spade_environments.loader import spec_path
 
     source = out / f"{spec.name}.py"
-    spec_path(source).write_text(spec.to_json(source=False), encoding="utf-8")
-    write_certificate(source, certificate)
-    source.write_bytes(spec.source.encode())
+    known = source.exists()
+    try:
+        spec_path(source).write_text(spec.to_json(source=False), encoding="utf-8")
+        write_certificate(source, certificate)
+        source.write_bytes(spec.source.encode())
+    except OSError:
+        for path in () if known else (source, spec_path(source), certificate_path(source)):
+            path.unlink(missing_ok=True)
+        raise
     return source
 
 

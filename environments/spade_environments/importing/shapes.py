@@ -56,9 +56,15 @@ def classes_in(source: str) -> tuple[FoundClass, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SpecError(f"it does not parse: {error}") from error
+    try:
+        return tuple(_found(tree))
+    except RecursionError as error:
+        raise SpecError("it nests too deeply to be read") from error
+
+
+def _found(tree: ast.Module) -> Iterator[FoundClass]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     bases = {name for node in classes.values() for name in _bases(node)}
-    found = []
     for name in classes:
         family = [classes[known] for known in _family(name, classes)]
         roots = {base for member in family for base in _bases(member) if base not in classes}
@@ -66,8 +72,7 @@ def classes_in(source: str) -> tuple[FoundClass, ...]:
             raise SpecError(f"{name} derives from TextEnv or ToolEnv already: spade env certify takes it as it is")
         shape = _shape(name, roots, family)
         if shape is not None and name not in bases and not name.startswith("_"):
-            found.append(_described(name, shape, family))
-    return tuple(found)
+            yield _described(name, shape, family)
 
 
 def _bases(node: ast.ClassDef) -> list[str]:

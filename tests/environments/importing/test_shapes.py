@@ -43,6 +43,11 @@ def test_an_environment_of_ours_is_told_to_be_certified():
         classes_in(find("word_machine").source)
 
 
+def test_a_source_that_nests_too_deeply_is_refused():
+    with pytest.raises(SpecError, match=r"parse|deeply"):
+        classes_in(f"class A(a{'.b' * 9000}):\n    pass\n")
+
+
 def test_other_classes_are_none():
     assert classes_in("class Env: pass\nclass Tool: pass\nclass _HiddenEnv:\n def reset(s): 0\n def step(s): 0\n") == ()
     assert classes_in("class HalfEnv:\n    def reset(self): pass\n") == ()
