@@ -32,7 +32,7 @@ class Script(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
     def stream_response(self, *arguments, **named):
-        raise NotImplementedError
+        raise AssertionError("the runner was not asked to stream")
 
 
 def connect(target):
