@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -15,7 +14,7 @@ from spade_tools.episode import RequestError
 from spade_tools.rates import FailureLog
 from spade_tools.responses import NO_EPISODE, error_response, json_response
 from spade_tools.table import EpisodeTable, FullError, UnknownEnvironmentError
-from spade_tools.types import EpisodeCreated, EpisodeRequest
+from spade_tools.types import EpisodeRequest
 
 __all__ = ["ControlPlane"]
 
@@ -29,11 +28,11 @@ class ControlPlane:
     Args:
         table: of the live episodes.
         token: the bearer token.
-        base_url: called for the address that episode URLs begin with.
+        base_url: what episode URLs begin with.
         failures: counts refused tokens by address.
     """
 
-    def __init__(self, table: EpisodeTable, *, token: str, base_url: Callable[[], str], failures: FailureLog) -> None:
+    def __init__(self, table: EpisodeTable, *, token: str, base_url: str, failures: FailureLog) -> None:
         self._table, self._base_url, self._failures = table, base_url, failures
         self._expected = f"Bearer {token}".encode()
 
@@ -80,16 +79,7 @@ class ControlPlane:
             return error_response(422, f"the environment cannot be played: {fault}")
         except HostFault as fault:
             return error_response(503, f"the sandbox failed: {fault}", **{"Retry-After": "5"})
-        episode = live.episode
-        created = EpisodeCreated(
-            id=episode.identity,
-            url=f"{self._base_url()}/episodes/{episode.identity}/mcp",
-            environment=episode.spec.name,
-            environment_id=episode.spec.id,
-            seed=episode.report().seed,
-            max_turns=episode.own_max_turns,
-        )
-        return json_response(created, 201)
+        return json_response(live.created(self._base_url), 201)
 
     def _read(self, identity: str) -> Response:
         live = self._table.get(identity)

@@ -47,7 +47,7 @@ class EpisodeApp:
         self.table = table
         self._settings = settings
         self._failures = FailureLog(settings.failures_per_minute)
-        self._control = ControlPlane(table, token=token, base_url=lambda: base_url, failures=self._failures)
+        self._control = ControlPlane(table, token=token, base_url=base_url, failures=self._failures)
         self._hosts = frozenset((*_OWN_NAMES, settings.host, *settings.allowed_hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,19 +115,7 @@ class HttpServer:
 
     async def create(self, request: EpisodeRequest) -> EpisodeCreated:
         """What `POST /episodes` does; raises what `EpisodeTable.create` raises."""
-        episode = (await self.table.create(request)).episode
-        return EpisodeCreated(
-            id=episode.identity,
-            url=self.episode_url(episode.identity),
-            environment=episode.spec.name,
-            environment_id=episode.spec.id,
-            seed=episode.report().seed,
-            max_turns=episode.own_max_turns,
-        )
-
-    def episode_url(self, identity: str) -> str:
-        """The data plane's address of an episode."""
-        return f"{self.url}{_PREFIX}{identity}{_SUFFIX}"
+        return (await self.table.create(request)).created(self.url)
 
     def report(self, identity: str) -> EpisodeReport | None:
         """What `GET /episodes/{id}` does."""

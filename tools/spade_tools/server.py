@@ -64,7 +64,6 @@ class EpisodeServer:
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus, max_subscriptions=16)
         self._validator = ArgumentValidator(RESERVED)
-        self._learned: tuple[ToolSpec, ...] | None = None
         self.server = _Server(
             clean_text(episode.spec.name)[:64],
             version=_version(),

@@ -20,7 +20,7 @@ from spade_tools.rates import TokenBucket
 from spade_tools.responses import NO_EPISODE, protocol_error
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
-from spade_tools.types import EpisodeReport, EpisodeRequest
+from spade_tools.types import EpisodeCreated, EpisodeReport, EpisodeRequest
 
 __all__ = ["EpisodeTable", "FullError", "LiveEpisode", "UnknownEnvironmentError"]
 
@@ -60,6 +60,18 @@ class LiveEpisode:
         started = asyncio.Event()
         self._task = asyncio.create_task(self._run(started))
         await started.wait()
+
+    def created(self, base_url: str) -> EpisodeCreated:
+        """What whoever made it is told; its URL begins with `base_url`."""
+        episode = self.episode
+        return EpisodeCreated(
+            id=episode.identity,
+            url=f"{base_url}/episodes/{episode.identity}/mcp",
+            environment=episode.spec.name,
+            environment_id=episode.spec.id,
+            seed=episode.report().seed,
+            max_turns=episode.own_max_turns,
+        )
 
     def touch(self) -> None:
         """A request has begun or ended: the reaper's time starts anew."""
