@@ -33,8 +33,8 @@ TOKEN = "soak"
 NEWER, OLDER = "2026-07-28", "2025-11-25"
 GROWTH_ALLOWED = 1.0
 """MiB for each 1,000 episodes, once warm."""
-FEWEST_WAVES = 8
-"""Below so many waves a slope of memory says nothing and is not told."""
+FEWEST_WAVES = 5
+"""Of the second half, which the slope of memory is taken from; below it a slope says nothing and is not told."""
 WAVE_SECONDS = 300.0
 PAGE = 4096
 
@@ -246,7 +246,7 @@ async def soak(episodes: int, in_wave: int, idle: float) -> dict[str, Any]:
 def judged(baseline: State, states: list[State], in_wave: int) -> dict[str, Any]:
     """The figures, and whether each thing came back."""
     last = states[-1]
-    memory = [state.mib for state in states[len(states) // 4 :]]
+    memory = [state.mib for state in states[len(states) // 2 :]]
     enough = len(memory) >= FEWEST_WAVES
     slope = statistics.linear_regression(range(len(memory)), memory).slope if enough else None
     names = ("table", "connections", "descriptors", "threads", "children")
