@@ -77,14 +77,18 @@ async def _certify_all(
                 progress.advance()
                 return certificate
 
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(found.spec)) for found in named]
+            tasks = [asyncio.create_task(one(found.spec)) for found in named]
+            try:
                 for found, task in zip(named, tasks, strict=True):
                     certificate = await task
                     if save and found.path is not None:
                         write_certificate(found.path, certificate)
                     typer.echo(_one_line(certificate) if as_json else verdict_page(found.label, certificate))
                     certificates.append(certificate)
+            finally:  # no task group: what goes wrong here is told as it is, not as one of a group
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
     return certificates
 
 

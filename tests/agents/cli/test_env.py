@@ -148,6 +148,16 @@ def test_the_certificate_is_written_beside_the_file_and_void_once_the_source_cha
     assert "certificate: void: the source has changed" in run(capsys, "env", "show", str(path))[1]
 
 
+def test_a_certificate_that_cannot_be_written_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    write(tmp_path, "also_broken", "x = (\n")
+    write(tmp_path, "broken", "x = (\n")
+    (tmp_path / "broken.certificate.json").mkdir()
+    code, _, err = run(capsys, "env", "certify", str(tmp_path))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "Traceback" not in err
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
 def test_nothing_is_written_with_no_save(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     path = write(tmp_path, "broken", "x = (\n")
     assert run(capsys, "env", "certify", str(path), "--no-save")[0] == 1
