@@ -50,6 +50,7 @@ ORACLES := build/eval-oracles
 test-eval: $(INSTALLED)  ## instrument checks against other checkers: make test-eval DATA=DIR
 	@test -n "$(DATA)" || { echo "no DATA given: ACEBench counts as not run; make test-eval DATA=DIR"; exit 3; }
 	test -d $(ORACLES)/evalscope || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $(ORACLES) evalscope==1.14.1
+	$(BIN)/spade-eval setup bfcl_v4
 	SPADE_EVAL_DATA="$(DATA)" SPADE_EVAL_ORACLES=$(ORACLES) $(BIN)/python -m pytest tests/evals -m "slow or not slow" $(PYTEST_ARGS)
 
 # Plays of held-out programs, each instance fixed: the same weights give the same plays, but for rounding.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from spade_agents.errors import ContextExhaustedError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Policy
 from spade_agents.seeds import derive_seed
+from spade_agents.trajectory import Completion
 from spade_environments.sandbox import Sandbox, open_sandbox
 from spade_evals.types import ColumnSettings, Sample, SampleOutcome, Score, Task
 
@@ -157,7 +159,7 @@ async def complete_task(suite: Suite, task: Task, epoch: int, runtime: Runtime) 
     sample = replace(
         blank,
         messages=(*task.messages, answer),
-        response=completion.text,
+        response=_response(task, completion),
         finish=completion.finish,
         tokens_in=completion.usage.prompt_tokens,
         tokens_out=completion.usage.completion_tokens,
@@ -184,3 +186,11 @@ def failed_sample(task: Task, epoch: int, error: Exception) -> Sample:
         target=task.target,
         tags=task.tags,
     )
+
+
+def _response(task: Task, completion: Completion) -> str:
+    """What is graded: the text, or for a task with tools whose completion has calls, text and calls as JSON."""
+    if not task.tools or completion.broken or not completion.calls:
+        return completion.text
+    calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in completion.calls]
+    return json.dumps({"text": completion.text, "calls": calls}, ensure_ascii=False)

@@ -26,6 +26,7 @@ app = typer.Typer(
 app.command("run", epilog="Example: spade-eval run --model nano --suite environments:catalogue --out logs/nano")(
     run.run
 )
+app.command("setup", epilog="Example: spade-eval setup bfcl_v4")(logs.setup)
 app.command("list", epilog="Example: spade-eval list")(logs.list_suites)
 app.command("show", epilog="Example: spade-eval show logs/nano")(logs.show)
 app.command("rescore", epilog="Example: spade-eval rescore logs/nano")(logs.rescore)

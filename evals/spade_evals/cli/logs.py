@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["list_suites", "report", "rescore", "show"]
+__all__ = ["list_suites", "report", "rescore", "setup", "show"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="A log, or a folder of logs.")]
@@ -79,3 +79,13 @@ def report(
     page = evaluation_html(find_logs(log), others, GateSettings(max_drop=max_drop))
     write_whole(out, page.encode())
     typer.echo(f"wrote {out}")
+
+
+def setup(suite: Annotated[str, typer.Argument(help="bfcl_v4")]) -> None:
+    """Make the environment that a suite's own package needs, apart from this one (bfcl_v4: about 570 MB)."""
+    from spade_agents.errors import UsageError
+    from spade_evals.suites.bfcl.environment import set_up
+
+    if suite != "bfcl_v4":
+        raise UsageError(f"{suite!r} needs no environment of its own; wanted: bfcl_v4")
+    typer.echo(f"ready: {set_up()}")

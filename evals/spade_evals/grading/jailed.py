@@ -12,6 +12,7 @@ import base64
 import json
 import pickle
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,20 +104,24 @@ class JailedGrader:
                 self._waiting = await self._run(taken) + self._waiting
             except (HostFault, OSError) as error:
                 self._fail(taken, InfrastructureError(f"the grader {self.grader} could not be run: {error}"))
+            except InfrastructureError as error:
+                self._fail(taken, error)
             except BaseException as error:
                 self._fail(taken, error)
                 raise
 
     async def _run(self, requests: Sequence[_Request]) -> list[_Request]:
         """Grade a batch; returns what is left after an answer that ended the process."""
-        run = await run_jailed(
-            [self.python, "-I", _WORKER, self.grader, str(self.seconds)],
-            readable=[*python_folders(self.python), _WORKER, *self.readable],
-            environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **self.environment},
-            stdin="".join(f"{request.body}\n" for request in requests),
-            timeout=self.start_seconds + self.seconds * len(requests),
-            memory=self.memory,
-        )
+        with tempfile.TemporaryDirectory(prefix="spade-grader-") as scratch:
+            run = await run_jailed(
+                [self.python, "-I", _WORKER, self.grader, str(self.seconds)],
+                readable=[*python_folders(self.python), _WORKER, *self.readable],
+                scratch=scratch,
+                environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "HOME": scratch, **self.environment},
+                stdin="".join(f"{request.body}\n" for request in requests),
+                timeout=self.start_seconds + self.seconds * len(requests),
+                memory=self.memory,
+            )
         lines = run.stdout.split("\n")
         if lines[0] != "ready":
             raise InfrastructureError(

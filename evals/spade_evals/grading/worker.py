@@ -38,6 +38,11 @@ def _answer(grader: Grader, arguments: dict[str, Any], seconds: int) -> str:
         grader.prepare(arguments)
     except Exception as error:  # the libraries' own faults, told to whoever asked
         return _told({"error": f"{type(error).__name__}: {error}", "ours": True})
+    if not grader.forks:
+        try:
+            return _told({"value": grader.grade(arguments)})
+        except Exception as error:
+            return _told({"error": f"{type(error).__name__}: {error}"[:400]})
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -63,7 +68,9 @@ def _told(row: dict[str, Any]) -> str:
 
 
 class Grader(Protocol):
-    """`prepare` sees what is ours and is kept; `grade` sees the model's text, in a fork."""
+    """`prepare` sees what is ours and is kept; `grade` sees the model's text, in a fork where `forks` says so."""
+
+    forks: bool
 
     def prepare(self, arguments: dict[str, Any]) -> None: ...
 
@@ -72,6 +79,8 @@ class Grader(Protocol):
 
 class MathGrader:
     """Whether two LaTeX expressions are equal; only LaTeX is parsed, which evaluates nothing."""
+
+    forks = True
 
     def __init__(self) -> None:
         import math_verify
@@ -92,6 +101,8 @@ class MathGrader:
 class ReasoningGymGrader:
     """The library's own score of an answer."""
 
+    forks = True
+
     def __init__(self) -> None:
         import reasoning_gym
 
@@ -110,7 +121,57 @@ class ReasoningGymGrader:
         return float(score)
 
 
-_GRADERS: dict[str, Callable[[], Grader]] = {"math": MathGrader, "reasoning_gym": ReasoningGymGrader}
+class BfclGrader:
+    """Why bfcl-eval calls a single-turn result wrong, empty where it is right.
+
+    It compares calls as data and evaluates nothing there, so that no fork is needed.
+    """
+
+    forks = False
+    _name = "spade-eval"
+
+    def __init__(self) -> None:
+        os.environ["BFCL_PROJECT_ROOT"] = "."
+        os.environ["OPENAI_API_KEY"] = "none"
+        from bfcl_eval.constants import model_config
+        from bfcl_eval.eval_checker import eval_runner
+        from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
+
+        model_config.MODEL_CONFIG_MAPPING[self._name] = model_config.ModelConfig(
+            model_name=self._name, display_name=self._name, url="", org="", license="",
+            model_handler=OpenAICompletionsHandler, is_fc_model=True, underscore_to_dot=True,
+        )  # fmt: skip
+        self._runner = eval_runner
+        # Its constructor opens a client with certificates; reading results needs neither.
+        self._handler = OpenAICompletionsHandler.__new__(OpenAICompletionsHandler)
+        self._handler.is_fc_model = True
+
+    def prepare(self, arguments: dict[str, Any]) -> None: ...
+
+    def grade(self, arguments: dict[str, Any]) -> str:
+        category, identity, result = arguments["category"], arguments["identity"], arguments["result"]
+        prompt = {"id": identity, "function": arguments["function"]}
+        if "relevance" in category:
+            found = self._runner._evaluate_single_relevance_entry(
+                self._handler, identity, result, prompt, self._name, category
+            )
+        else:
+            language, form = self._languages(category)
+            found = self._runner._evaluate_single_ast_entry(
+                self._handler, identity, result, arguments["gold"], prompt, self._name, category, language, form
+            )
+        return "" if found["valid"] else str(found.get("error_type") or "wrong")
+
+    def _languages(self, category: str) -> tuple[Any, Any]:
+        name = "JAVASCRIPT" if "javascript" in category else "JAVA" if "java" in category else "PYTHON"
+        return self._runner.Language[name], self._runner.ReturnFormat[name]
+
+
+_GRADERS: dict[str, Callable[[], Grader]] = {
+    "math": MathGrader,
+    "reasoning_gym": ReasoningGymGrader,
+    "bfcl": BfclGrader,
+}
 
 if __name__ == "__main__":
     main()

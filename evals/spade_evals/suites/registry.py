@@ -73,6 +73,13 @@ def _acebench(part: str, options: SuiteOptions) -> Suite:
     return AceBenchSuite(part=part, data=options.data)
 
 
+def _bfcl(part: str, options: SuiteOptions) -> Suite:
+    from spade_evals.suites.bfcl.suite import BfclSuite
+
+    _refuse_protocol("bfcl_v4", options)
+    return BfclSuite(part=part)
+
+
 def _refuse_protocol(name: str, options: SuiteOptions) -> None:
     if options.protocol not in (None, "default"):
         raise UsageError(f"--suite {name} has one protocol, found --protocol {options.protocol}; leave it out")
@@ -84,5 +91,6 @@ _FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
         "AIME, GPQA-Diamond, LiveCodeBench, four Reasoning Gym columns; reasoning:aime25, reasoning:rg",
     ),
     "acebench": (_acebench, "normal and special of ACEBench, from your copy of its data; acebench:normal"),
+    "bfcl_v4": (_bfcl, "single-turn categories of BFCL v4, after setup bfcl_v4; bfcl_v4:live, bfcl_v4:simple_python"),
     "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
 }

@@ -1,0 +1,61 @@
+"""The environment that bfcl-eval lives in: its pins would break this one's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from spade_agents.errors import InfrastructureError
+
+__all__ = ["VERSION", "bfcl_folder", "bfcl_python", "set_up"]
+
+VERSION = "2026.3.23"
+_PACKAGES = (
+    "requests", "tqdm", "numpy==1.26.4", "pandas", "huggingface_hub", "pydantic", "python-dotenv",
+    "tree_sitter==0.21.3", "tree-sitter-java==0.21.0", "tree-sitter-javascript==0.21.4", "openai>=3,<4",
+    "mistralai==1.7.0", "anthropic", "cohere==5.18.0", "typer", "tabulate", "datamodel-code-generator==0.25.7",
+    "google-genai", "qwen-agent", "soundfile", "mpmath==1.3.0", "tenacity", "writer-sdk", "overrides", "boto3",
+    "beautifulsoup4", "html2text", "rank_bm25==0.2.2", "google-search-results", "networkx==3.3", "filelock==3.20.0",
+)  # fmt: skip
+
+
+def bfcl_folder() -> Path:
+    """Where the environment lies; `XDG_CACHE_HOME` decides."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spade-agents" / f"bfcl-{VERSION}"
+
+
+def bfcl_python() -> Path | None:
+    """Its interpreter, once it was set up to the end."""
+    folder = bfcl_folder()
+    return folder / "bin" / "python" if (folder / "READY").is_file() else None
+
+
+def set_up() -> Path:
+    """Make the environment from nothing (about 570 MB); one that was not finished is removed first.
+
+    Raises:
+        InfrastructureError: a package could not be installed.
+    """
+    folder = bfcl_folder()
+    if bfcl_python() is not None:
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _run([sys.executable, "-m", "venv", str(folder)])
+    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*install, *_PACKAGES])
+    _run([*install, "--no-deps", f"bfcl-eval=={VERSION}"])
+    (folder / "READY").touch()
+    return folder
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InfrastructureError(
+            f"the environment of bfcl-eval could not be made: {error}; what pip said stands above"
+        ) from error
