@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -87,7 +87,7 @@ class Design:
     Attributes:
         name: of its row.
         open: a sandbox of that kind.
-        share: part of the repetitions that it gets; slow ones get fewer.
+        share: part of the rounds that it takes part in; slow ones in fewer.
     """
 
     name: str
@@ -114,9 +114,10 @@ def without_lockdown() -> Iterator[None]:
 
 @asynccontextmanager
 async def open_fork_only() -> AsyncIterator[Sandbox]:
-    with without_lockdown():
-        async with open_sandbox(LocalSandboxSettings(layers=())) as sandbox:
-            yield sandbox
+    async with AsyncExitStack() as stack:
+        with without_lockdown():
+            sandbox = await stack.enter_async_context(open_sandbox(LocalSandboxSettings(layers=())))
+        yield sandbox
 
 
 class BubblewrapChild:
@@ -204,14 +205,9 @@ async def episode(sandbox: Sandbox, spec: EnvironmentSpec = SPEC, steps: int = S
             await env.step(ACT)
 
 
-async def episodes_a_second(sandbox: Sandbox, count: int, parallel: int) -> float:
-    """Whole episodes of ten steps: fork, load, reset, steps, kill, reap."""
-
-    async def worker() -> None:
-        for _ in range(count // parallel):
-            await episode(sandbox)
-
-    return count // parallel * parallel / await seconds(lambda: asyncio.gather(*(worker() for _ in range(parallel))))
+async def episodes_in_parallel(sandbox: Sandbox, count: int) -> float:
+    """Seconds of so many whole episodes of ten steps at once: fork, load, reset, steps, kill, reap."""
+    return await seconds(lambda: asyncio.gather(*(episode(sandbox) for _ in range(count))))
 
 
 async def step_times(env: EpisodeEnv, count: int) -> list[float]:
@@ -224,21 +220,25 @@ async def step_times(env: EpisodeEnv, count: int) -> list[float]:
     return found
 
 
-async def measure_designs(count: int) -> dict[str, float]:
-    """Every design in turn, and again the other way round: what the machine does meanwhile falls on all of them."""
-    chosen, rates, times = designs(), dict[str, list[float]](), dict[str, list[float]]()
-    for design in (*chosen, *reversed(chosen)):
-        async with design.open() as sandbox:
-            await episode(sandbox)
-            parallel = 32
-            share = max(parallel, int(count * design.share))
-            rates.setdefault(design.name, []).append(await episodes_a_second(sandbox, share, parallel))
-            async with await sandbox.open(SPEC) as env:
-                await env.reset(0)
-                times.setdefault(design.name, []).extend(await step_times(env, count))
-    figures = {}
-    for name in rates:
-        figures[f"{name}_episodes_a_second"] = statistics.fmean(rates[name])
+async def measure_designs(rounds: int) -> dict[str, float]:
+    """All designs in turn, round after round: what the machine does meanwhile falls on each of them."""
+    parallel, figures = 32, {}
+    async with AsyncExitStack() as stack:
+        opened = [(design, await stack.enter_async_context(design.open())) for design in designs()]
+        spent: dict[str, list[float]] = {design.name: [] for design, _ in opened}
+        times: dict[str, list[float]] = {design.name: [] for design, _ in opened}
+        for turn in range(-1, rounds):  # the first one warms up
+            for design, sandbox in opened if turn % 2 else reversed(opened):
+                if turn < max(1, rounds * design.share):
+                    taken = await episodes_in_parallel(sandbox, parallel)
+                    async with await sandbox.open(SPEC) as env:
+                        await env.reset(0)
+                        found = await step_times(env, 200)
+                    if turn >= 0:
+                        spent[design.name].append(taken)
+                        times[design.name] += found
+    for name, taken_each in spent.items():
+        figures[f"{name}_episodes_a_second"] = parallel / statistics.median(taken_each)
         figures |= spread(f"{name}_step_us", times[name])
     return figures
 
@@ -332,7 +332,7 @@ def spread(name: str, values: Sequence[float]) -> dict[str, float]:
 
 async def measure(quick: bool) -> dict[str, float]:
     children = 100 if quick else 400
-    figures = await measure_designs(128 if quick else 640)
+    figures = await measure_designs(5 if quick else 25)
     figures |= await measure_crowd(children)
     figures |= await measure_chaos(children)
     figures["layers_ratio"] = figures["all_layers_episodes_a_second"] / figures["fork_only_episodes_a_second"]

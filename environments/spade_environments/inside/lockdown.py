@@ -144,7 +144,9 @@ def shut_in(channel: int, standard: tuple[int, int, int], parent: int, policy: P
         OSError: a layer could not be put on, or does not hold; the caller must exit with `SETUP_FAILED`.
     """
     _keep_only(channel, standard)
-    os.setsid()
+    # The supervisor's session, which has no terminal, serves all. The kernel may give each session an equal share of
+    # the processors: one for each child costs more than all other layers, and lets a crowd starve its trainer.
+    os.setpgid(0, 0)
     _drop_root()
     set_capabilities()  # a process that is not root may have been given some
     prctl(_PR_SET_DUMPABLE, 0)

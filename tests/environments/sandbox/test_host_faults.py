@@ -192,3 +192,12 @@ async def test_an_episode_too_many_for_the_open_files_is_a_host_fault_and_harms_
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert (await env.step(ACT)).observation.text == "ok"
+
+
+async def test_a_child_is_alone_in_its_group_and_shares_the_supervisors_session(make_spec, make_text_env):
+    async with open_sandbox() as sandbox, await sandbox.open(make_spec(make_text_env())) as env:
+        await env.reset(0)
+        supervisor = only(children_of(os.getpid()))
+        child = only(children_of(only(children_of(supervisor))))
+        assert (os.getpgid(child), os.getsid(child)) == (child, supervisor)
+        assert os.getsid(0) != supervisor
