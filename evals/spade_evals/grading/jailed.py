@@ -111,7 +111,7 @@ class JailedGrader:
                 raise
 
     async def _run(self, requests: Sequence[_Request]) -> list[_Request]:
-        """Grade a batch; returns what is left after an answer that ended the process."""
+        """Grade a batch; returns what is left where the process ended before its time."""
         with tempfile.TemporaryDirectory(prefix="spade-grader-") as scratch:
             run = await run_jailed(
                 [self.python, "-I", _WORKER, self.grader, str(self.seconds)],
@@ -131,8 +131,10 @@ class JailedGrader:
         for request, line in zip(requests, answers, strict=False):
             _settle(request, _read(line))
         left = list(requests[len(answers) :])
-        if left:
-            _settle(left.pop(0), Graded(error=f"the grader's process ended: {run.outcome.value}"))
+        if left and not answers:
+            # No answer can end the process, since each is graded in a fork: the machine did.
+            told = run.stderr.strip().rsplit("\n", 1)[-1][-200:]
+            raise InfrastructureError(f"the process of the grader {self.grader} ended ({run.outcome.value}): {told}")
         return left
 
     def _fail(self, requests: Sequence[_Request], error: BaseException) -> None:
