@@ -49,10 +49,11 @@ def stands_disguised(text: str, value: str, *, inside: bool = False) -> bool:
         return False
     if re.search(r"(?<!\w)" + r"[\W_]+".join(map(re.escape, plain)) + r"(?!\w)", text, re.IGNORECASE):
         return True
+    # Within one word only: a value of two words must not be put together out of a list that names them side by side.
+    if inside and any(plain in _compact(word) for word in text.split()):
+        return True
     compact = _compact(text)
-    return any(len(form) >= MIN_LENGTH and form in compact for form in disguises(value) if form != plain) or (
-        inside and plain in compact
-    )
+    return any(len(form) >= MIN_LENGTH and form in compact for form in disguises(value) if form != plain)
 
 
 def _compact(text: str) -> str:

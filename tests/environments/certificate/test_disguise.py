@@ -49,3 +49,7 @@ def test_honest_words_are_no_disguise(text, value):
 
 def test_a_word_inside_a_longer_one_counts_where_that_is_asked_for():
     assert stands_disguised("xqlanternzk", "lantern", inside=True)
+
+
+def test_two_words_of_a_list_are_not_put_together_to_a_value():
+    assert not stands_disguised("The lamps are amber, coral, ochre and teal.", "amber coral", inside=True)
