@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spade_agents.cli.certifying import certificate_state, certify
-from spade_agents.cli.output import print_json, tell
 from spade_agents.cli.importing import import_environments
+from spade_agents.cli.output import print_json, tell
 from spade_agents.cli.scaffold import Base
 from spade_agents.terminal import visible_line
 
