@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import time
 
 import httpx2
@@ -311,6 +312,14 @@ def is_alive(pid):
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_answers_are_sent_without_waiting_for_more_to_send():
+    async with over_http() as server, await trainer(server) as control:
+        await control.post("/episodes", json=WANTED)
+        (connection,) = server._connections
+        opened = connection.transport.get_extra_info("socket")
+        assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 async def test_a_session_of_one_episode_is_none_of_another():

@@ -191,7 +191,8 @@ async def _sweep(table: EpisodeTable, runner: _Runner, settings: HttpSettings) -
 
 def _listen(settings: HttpSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named because asyncio sends small answers without delay on no other sockets.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host, settings.port))
