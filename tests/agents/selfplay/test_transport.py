@@ -11,14 +11,14 @@ from spade_agents.rollout import GroupRequest, PlaySettings, open_transport, pla
 from spade_agents.training.advantages import agent_samples, group_advantages
 from spade_agents.trajectory import Outcome
 from spade_environments.sandbox import open_sandbox
-from tests.agents.selfplay.scripted import run, settings
+from tests.agents.selfplay.scripted import Behaviour, run, settings
 
 
 async def test_a_scripted_run_trains_on_the_same_samples_over_both_transports(tmp_path):
     batches = {}
     for transport in ("direct", "mcp"):
         chosen = settings("run.rollouts=1", "selfplay.environments=2", f"rollout.transport={transport}")
-        resources, state = await run(tmp_path / transport, chosen)
+        resources, state = await run(tmp_path / transport, chosen, Behaviour(skill=0.7))
         assert state.finished
         batches[transport] = resources.engine.batches
     assert any(sample.advantage for samples, _ in batches["direct"] for sample in samples)
