@@ -33,7 +33,7 @@ Table = dict[str, tuple[int | None, int | None]]
 
 _ALLOWED: Table = {
     "read": (0, 63), "write": (1, 64), "poll": (7, None), "ppoll": (271, 73), "futex": (202, 98), "brk": (12, 214),
-    "munmap": (11, 215), "mremap": (25, 216), "madvise": (28, 233), "close": (3, 57), "fstat": (5, 80),
+    "munmap": (11, 215), "mremap": (25, 216), "close": (3, 57), "fstat": (5, 80),
     "lseek": (8, 62), "select": (23, None), "pselect6": (270, 72), "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136), "rt_sigsuspend": (130, 133),
     "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132), "sched_yield": (24, 124), "nanosleep": (35, 101),
@@ -45,6 +45,7 @@ _ALLOWED: Table = {
 }  # fmt: skip
 _SPECIAL: Table = {
     "mmap": (9, 222), "mprotect": (10, 226), "fcntl": (72, 25), "prlimit64": (302, 261),
+    "madvise": (28, 233),
 }  # fmt: skip
 _REFUSED: dict[int, Table] = {
     errno.EACCES: {
@@ -79,6 +80,8 @@ DANGEROUS: Table = {
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32_BIT = 0x40000000
 _PROT_EXEC = 4
+_MAP_SHARED = 1
+_MERGEABLE, _COLD, _PAGE_OUT = 12, 20, 21
 _F_GETFD, _F_GETFL = 1, 3
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
 _KILL, _PASS, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
@@ -227,9 +230,11 @@ def _argument(place: int) -> _Line:
 
 _NO_EXECUTION = when_flagged(2, _PROT_EXEC, _DENIED, ALLOW)
 _BY_ARGUMENT: dict[str, Verdict] = {
-    "mmap": _NO_EXECUTION,
+    "mmap": when_flagged(3, _MAP_SHARED, _DENIED, _NO_EXECUTION),
     "mprotect": _NO_EXECUTION,
+    "madvise": when_equal(2, (_MERGEABLE, _COLD, _PAGE_OUT), _DENIED, ALLOW),
     "fcntl": when_equal(1, (_F_GETFD, _F_GETFL), ALLOW, _DENIED),
     "prlimit64": when_equal(0, (0,), _DENIED, ((_RETURN, 0, 0, _KILL),)),
 }
-# No executable memory, no flag set, no other process's limits.
+# No executable memory; none that the watch would not see, be it shared (the kernel books it as a file) or swapped out;
+# none merged with what others hold; no flag set, no other process's limits.

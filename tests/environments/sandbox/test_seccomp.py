@@ -75,6 +75,16 @@ def test_memory_is_never_executable(machine):
         assert [verdict(number, 0, 0, rights) for rights in (4, 5, 6, 7)] == [refused(errno.EPERM)] * 4
 
 
+def test_memory_is_never_shared_nor_hidden_from_the_watch(machine):
+    column, verdict = machine
+    number = seccomp._SPECIAL["mmap"][column]
+    assert [verdict(number, 0, 0, 3, flags) for flags in (0x22, 0x02)] == [ALLOW] * 2
+    assert [verdict(number, 0, 0, 3, flags) for flags in (0x21, 0x01, 0x03)] == [refused(errno.EPERM)] * 3
+    number = seccomp._SPECIAL["madvise"][column]
+    assert [verdict(number, 0, 0, advice) for advice in (4, 8, 14)] == [ALLOW] * 3
+    assert [verdict(number, 0, 0, advice) for advice in (12, 20, 21)] == [refused(errno.EPERM)] * 3
+
+
 def test_a_descriptors_flags_are_read_and_never_set(machine):
     column, verdict = machine
     number = seccomp._SPECIAL["fcntl"][column]
