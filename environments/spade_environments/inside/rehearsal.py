@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from . import worker
+from . import schema, worker
 
 __all__ = ["rehearse"]
 
@@ -81,6 +81,7 @@ def rehearse() -> None:
         for source in (_TEXT, _TOOLS):
             _play(source)
     del sys.modules["designed_environment"]
+    schema.forget_methods()
 
 
 def _play(source: str) -> None:

@@ -86,6 +86,11 @@ def _parameters(method: Callable[..., Any]) -> tuple[tuple[str, Any, Any], ...]:
     return tuple((parameter.name, hints[parameter.name], parameter.default) for parameter in parameters)
 
 
+def forget_methods() -> None:
+    """Let go of every method whose parameters were read."""
+    _parameters.cache_clear()
+
+
 def _choices(annotation: Any) -> list[tuple[Any, Any]] | None:
     """JSON value and typed value of each choice of an Enum or a Literal; `None` of any other type."""
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
