@@ -118,6 +118,9 @@ class Goal:
         return self.check is None or bool(self.check(state, calls, reply))
 
 
+_met = Goal.met  # bound early: what a designed class makes of the method later decides nothing
+
+
 def carries(reply: str, value: str | int | float) -> bool:
     """Whether `reply` (at most 300 characters) holds `value` as a whole token; numbers are compared as numbers.
 
@@ -220,7 +223,7 @@ class ToolEnv:
             return self._run(action), 0.0, False, False, {"goal": self._position, "ok": action.ok}
         goal = self._goals[self._position]
         info = {"goal": self._position, "kind": goal.kind}
-        if not goal.met(self.state, self._before, self._calls, action):
+        if not _met(goal, self.state, self._before, self._calls, action):
             return "The request was not carried out.", 0.0, True, False, {**info, "met": False}
         self._position += 1
         if self._position == len(self._goals):

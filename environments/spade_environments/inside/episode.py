@@ -15,6 +15,8 @@ __all__ = ["Episode"]
 
 Reply = dict[str, Any]
 
+# Bound early: a class, or an instance, that puts others in their place does not decide by itself what it pays.
+_BASE = {name: getattr(contract.ToolEnv, name) for name in ("reset", "step", "available_tools", "_begin_goal", "_run")}
 _TEXT_REPLY_ERROR = "Use the tool {name}: a plain message does nothing here."
 
 
@@ -48,10 +50,10 @@ class Episode:
         random.seed(seed)
         self.env = self.cls()
         self.env.rng = random.Random(seed)
-        result = self.env.reset(seed)
+        result = self.env.reset(seed) if self.is_text else _BASE["reset"](self.env, seed)
         if not isinstance(result, tuple) or len(result) != 2:
             raise contract.ContractError("reset must return (observation, info)")
-        names = [spec["name"] for spec in self.tools] if self.is_text else list(self.env.available_tools())
+        names = [spec["name"] for spec in self.tools] if self.is_text else list(_BASE["available_tools"](self.env))
         return {"observation": _text(result[0], "reset"), "info": _info(result[1]), "tools": names}
 
     def step(self, name: str | None, arguments: dict[str, Any] | None, text: str | None) -> Reply:
@@ -59,7 +61,7 @@ class Episode:
         if self.is_text:
             return self._step_text(arguments, text)
         action = text if name is None else self._call(name, arguments or {})
-        reply = _step_reply(self.env.step(action), "tool" if name is not None else "user")
+        reply = _step_reply(_BASE["step"](self.env, action), "tool" if name is not None else "user")
         reply["unlocked"] = list(self.env._unlocked_now)
         return reply
 
@@ -126,8 +128,8 @@ def _check_class(cls: Any) -> None:
 
 def _check_base(cls: type) -> None:
     """The base's methods alone decide whether a goal is met, however a class may come by others (a mixin, say)."""
-    for name in ("reset", "step", "available_tools", "_begin_goal", "_run"):
-        if getattr(cls, name) is not getattr(contract.ToolEnv, name):
+    for name, method in _BASE.items():
+        if getattr(cls, name) is not method:
             raise contract.ContractError(f"{cls.__name__} has a {name} of its own, which ToolEnv provides: remove it")
 
 
