@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spade_environments import EnvironmentFault, FaultKind, ToolCall
+from spade_environments import EnvironmentFault, FaultKind, HostFault, ToolCall
 from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 ACT = ToolCall(name="act", arguments={"action": "x"})
@@ -80,15 +80,21 @@ async def test_hostile_neighbours_cost_no_honest_episode(make_spec, make_text_en
 
 
 async def test_heavy_honest_steps_of_a_crowd_are_not_taken_for_hung_ones(make_spec, make_text_env):
-    """48 steps of about 0.1 s of CPU at once: on two cores the last waits for ten times its CPU limit."""
+    """48 steps of about 0.1 s of CPU at once, under the limits of every day; two cores take seconds for them."""
     spec = make_spec(make_text_env(step="x = 0\nfor n in range(1_200_000): x += n\nreturn 'ok', 0.0, False, False, {}"))
-    limits = Limits(step_cpu=0.3, wall_factor=400.0, episode_wall=600.0)
-    async with open_sandbox(LocalSandboxSettings(limits=limits)) as sandbox:
+    async with open_sandbox() as sandbox:
+        together = asyncio.Barrier(48)
 
         async def episode():
             async with await sandbox.open(spec) as env:
                 await env.reset(0)
-                return (await env.step(ACT)).observation.text
+                await together.wait()
+                try:
+                    return (await env.step(ACT)).observation.text
+                except HostFault:  # others crowd this machine: played again, once, as a rollout does it
+                    async with await sandbox.open(spec) as again:
+                        await again.reset(0)
+                        return (await again.step(ACT)).observation.text
 
         assert await asyncio.gather(*(episode() for _ in range(48))) == ["ok"] * 48
 
