@@ -124,7 +124,7 @@ class _CodeChild:
 
     def wall(self, now: float) -> float:
         """Seconds since the start, less those in which the host stood still."""
-        return now - self._started - (self._watch.stalled - self._stalled)
+        return max(0.0, now - self._started - (self._watch.stalled - self._stalled))
 
     def resident(self) -> int:
         pid = self._process.pid

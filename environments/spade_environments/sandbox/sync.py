@@ -42,6 +42,19 @@ class _LoopThread:
             raise
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work` to be done on the loop.
+
+        Raises:
+            RuntimeError: after `close`, or on the loop's own thread, which would wait for itself.
+        """
+        told = ""
+        if not self._thread.is_alive():
+            told = "it is closed; open another one"
+        elif threading.current_thread() is self._thread:
+            told = "the blocking face was called on its own event loop; await the asynchronous one there"
+        if told:
+            work.close()
+            raise RuntimeError(told)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:

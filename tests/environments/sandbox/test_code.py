@@ -358,3 +358,9 @@ async def test_the_blocking_face_gives_the_same_and_leaves_no_thread():
         assert [runner.run_code(f"print({n})").stdout for n in range(2)] == ["0\n", "1\n"]
     assert run_code_and_wait("print(input())", stdin="x").stdout == "x\n"
     assert "sandbox" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_a_host_that_stands_still_is_not_taken_off_twice():
+    async with open_code_runner() as opened:
+        found = await opened.run_code("import sys\nprint(len(sys.stdin.buffer.read()))", stdin=b"x" * (48 << 20))
+    assert (found.stdout, found.wall_seconds >= 0.0) == (f"{48 << 20}\n", True)

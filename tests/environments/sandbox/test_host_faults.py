@@ -201,3 +201,22 @@ async def test_a_child_is_alone_in_its_group_and_shares_the_supervisors_session(
         child = only(children_of(only(children_of(supervisor))))
         assert (os.getpgid(child), os.getsid(child)) == (child, supervisor)
         assert os.getsid(0) != supervisor
+
+
+async def test_an_episode_of_quick_steps_leaves_the_event_loop_its_turns(make_spec, make_text_env):
+    async with open_sandbox() as sandbox, await sandbox.open(make_spec(make_text_env())) as env:
+        await env.reset(0)
+        turns, playing = 0, True
+
+        async def other():
+            nonlocal turns
+            while playing:
+                await asyncio.sleep(0)
+                turns += 1
+
+        beside = asyncio.create_task(other())
+        for _ in range(500):
+            await env.step(ACT)
+        seen, playing = turns, False
+        await beside
+    assert seen >= 10

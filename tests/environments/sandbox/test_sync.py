@@ -24,3 +24,18 @@ def test_the_blocking_face_raises_the_same_faults(make_spec):
     with SyncSandbox() as sandbox, pytest.raises(EnvironmentFault, match="reject in load"):
         sandbox.open(make_spec("def f(:"))
     sandbox.close()
+
+
+def test_the_blocking_face_says_what_is_wrong_where_it_cannot_work(make_spec, make_text_env):
+    spec = make_spec(make_text_env())
+    with SyncSandbox() as sandbox:
+        env = sandbox.open(spec)
+
+        async def ask_from_within():
+            with pytest.raises(RuntimeError, match="on its own event loop"):
+                env.reset(0)
+
+        vars(sandbox)["_thread"].run(ask_from_within())
+        env.reset(0)
+    with pytest.raises(RuntimeError, match="it is closed"):
+        sandbox.open(spec)
