@@ -158,8 +158,13 @@ def _chosen(variants: list[Any], value: Mapping[str, Any], default: Any) -> tupl
     if len(variants) == 1:
         return variants[0], dict(value)
     tag = value.get("type", getattr(default, "type", None))
-    named = [variant for variant in variants if tag in get_args(_fields(variant)["type"][0])]
+    named = [variant for variant in variants if tag in _tags(variant)]
     return (named[0] if named else None), {"type": tag, **value}
+
+
+def _tags(variant: Any) -> tuple[Any, ...]:
+    annotation = _fields(variant)["type"][0]
+    return get_args(get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
 
 
 def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
@@ -194,6 +199,8 @@ def _unknown(path: tuple[str, ...], known: list[str], origin: str, root: type[Se
     near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.6)
     if near:
         advice = f"did you mean {'.'.join((*path[:-1], near[0]))!r}?"
+    elif dotted in _all_paths(root, ()):
+        advice = f"it belongs to another {'.'.join((*path[:-1], 'type'))}; known here: {', '.join(known)}"
     else:
         everywhere = {name: full for full in _all_paths(root, ()) if (name := full.rpartition(".")[2])}
         moved = difflib.get_close_matches(path[-1], list(everywhere), n=1, cutoff=0.8)
@@ -211,7 +218,13 @@ def _all_paths(kind: Any, path: tuple[str, ...]) -> Iterator[str]:
 def _told(error: pydantic.ValidationError, origin: str) -> str:
     lines = []
     for fault in error.errors(include_url=False):
-        where = ".".join(str(part) for part in fault["loc"])
-        found = f"{where} is {fault['input']!r}: " if where else ""
-        lines.append(f"{origin}: {found}{fault['msg'].removeprefix('Value error, ')}")
+        where, value = ".".join(str(part) for part in fault["loc"]), fault["input"]
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "union_tag_invalid":
+            where, value = f"{where}.type", fault["ctx"]["tag"]
+            message = f"wanted one of {fault['ctx']['expected_tags']}"
+        # A rule over a whole table names the keys that it is about; the table's other values would only bury them.
+        is_table = isinstance(value, Mapping | Section) or dataclasses.is_dataclass(value)
+        found = (f"{where}: " if is_table else f"{where} is {value!r}: ") if where else ""
+        lines.append(f"{origin}: {found}{message}")
     return "\n".join(lines)

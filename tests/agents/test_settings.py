@@ -27,9 +27,27 @@ class Sharded:
 Engine = Annotated[Plain | Sharded, pydantic.Field(discriminator="type")]
 
 
+class Cosine(Section):
+    type: Literal["cosine"] = "cosine"
+    least: float = 0.1
+    turns: int = 2
+
+
+class Flat(Section):
+    type: Literal["flat"] = "flat"
+
+
 class Training(Section):
     steps: int = pydantic.Field(default=3, gt=0)
+    warm: int = 0
     engine: Engine = Plain()
+    schedule: Annotated[Cosine | Flat, pydantic.Field(discriminator="type")] = Cosine(turns=5)
+
+    @pydantic.model_validator(mode="after")
+    def _ends_warm(self) -> Training:
+        if self.warm > self.steps:
+            raise ValueError(f"warm is {self.warm}; wanted at most steps, {self.steps}")
+        return self
 
 
 class Settings(Section):
@@ -65,6 +83,8 @@ def test_settings_survive_being_written_and_read(tmp_path):
         ("trainin.steps=4", "did you mean 'training'"),
         ("steps=4", "did you mean 'training.steps'"),
         ("training.engine.rats=4", "did you mean 'training.engine.rate'"),
+        ("training.schedule.leats=4", "unknown key 'training.schedule.leats'; did you mean 'training.schedule.least'"),
+        ("training.engine.ranks=4", "belongs to another training.engine.type; known here: type, rate"),
         ("qqq=4", "known here: name, training, skills"),
     ],
 )
@@ -84,6 +104,23 @@ def test_an_unknown_key_in_a_nested_dataclass_is_an_error(tmp_path):
 def test_an_unfit_value_is_named_with_its_key(override):
     with pytest.raises(ConfigurationError, match=r"the defaults: training\."):
         load_settings(Settings, None, [override])
+
+
+def test_an_unknown_variant_is_told_with_those_that_there_are():
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(Settings, None, ["training.engine.type=quantum"])
+    assert str(caught.value) == "the defaults: training.engine.type is 'quantum': wanted one of 'plain', 'sharded'"
+
+
+def test_a_rule_over_a_table_is_told_without_all_of_the_tables_values():
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(Settings, None, ["training.warm=4"])
+    assert str(caught.value) == "the defaults: training: warm is 4; wanted at most steps, 3"
+
+
+def test_a_section_given_in_part_keeps_the_rest_of_its_default():
+    settings = load_settings(Settings, None, ["training.schedule.least=0.5"])
+    assert settings.training.schedule == Cosine(least=0.5, turns=5)
 
 
 def test_a_table_given_in_part_keeps_the_rest_of_its_default():

@@ -46,7 +46,7 @@ def test_skills_are_named_one_by_one_or_as_a_group():
         ("selfplay.play.sampling.top_p=0.9", "bias the ratio"),
         ("designer.call.style=full", "one model plays both roles"),
         ("selfplay.pool.type=none", "nothing to train on"),
-        ("reward.type=blnd", "does not match any of the expected tags"),
+        ("reward.type=blnd", "wanted one of 'blend', 'regret_only'"),
         ("reward.regret_scal=1.0", r"did you mean 'reward\.regret_scale'"),
         ("training.engine.optimizer.lr=1.0", "known here: learning_rate"),
         ("training.learning_rate=1.0", r"did you mean 'training\.engine\.optimizer\.learning_rate'"),
