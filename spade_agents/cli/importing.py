@@ -61,8 +61,8 @@ def import_environments(
     from spade_agents.errors import UsageError
     from spade_environments.importing import source_files
 
-    if not out.is_dir():
-        raise UsageError(f"there is no folder {out}; make it first, or give another with --out")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is no folder; give another with --out")
     files = [file for target in targets for file in source_files(target)]
     prepared = [result for file in files for result in _prepared(file, _skill(skill), domain, max_turns)]
     if not any(result.imported for result in prepared) and not any(result.why_not for result in prepared):
@@ -162,6 +162,7 @@ def _write(spec: EnvironmentSpec, certificate: Certificate, out: Path) -> Path:
 
     source = out / f"{spec.name}.py"
     known = source.exists()
+    out.mkdir(parents=True, exist_ok=True)
     try:
         spec_path(source).write_text(spec.to_json(source=False), encoding="utf-8")
         write_certificate(source, certificate)

@@ -53,19 +53,20 @@ def scaffold_source(name: str, base: Base) -> str:
 
 
 def write_scaffold(name: str, base: Base, folder: Path) -> Scaffold:
-    """Write `NAME.py` and `NAME.spec.json`; both are new or nothing is written.
+    """Write `NAME.py` and `NAME.spec.json`; both are new or nothing is written. The folder is made if need be.
 
     Raises:
-        UsageError: an unfit name, a missing folder, or a file of that name that is there already.
+        UsageError: an unfit name, no folder that can be written to, or a file of that name that is there already.
     """
     source = scaffold_source(name, base)
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; make it first, or give another with --out")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; give another with --out")
     files = Scaffold(folder / f"{name}.py", folder / f"{name}.spec.json")
     for path in files:
         if path.exists():
             raise UsageError(f"{path} exists and is left as it is; choose another name or another --out")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         files.spec.write_text(_SPEC.format(name=name, skill=_SKILLS[base]), encoding="utf-8")
         files.source.write_text(source, encoding="utf-8")
     except OSError as error:

@@ -255,10 +255,14 @@ def test_a_scaffold_that_cannot_be_written_whole_leaves_nothing(capsys: pytest.C
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_scaffold_needs_a_folder_that_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    code, _, err = run(capsys, "env", "new", "mine", "--base", "text", "--out", str(tmp_path / "nowhere"))
-    assert code == 2
-    assert "there is no folder" in err
+def test_a_scaffold_makes_its_folder_but_not_where_a_file_is(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    code, _, _ = run(capsys, "env", "new", "mine", "--base", "text", "--out", str(tmp_path / "new" / "one"))
+    assert code == 0
+    assert (tmp_path / "new" / "one" / "mine.py").exists()
+    (tmp_path / "file").write_text("kept")
+    code, _, err = run(capsys, "env", "new", "mine", "--base", "text", "--out", str(tmp_path / "file"))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "file is no folder; give another with --out" in err
 
 
 def test_an_unknown_base_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):

@@ -102,7 +102,7 @@ def test_what_cannot_be_played_is_not_written_and_says_why(
         ["{foreign}/other.py"],
         ["{foreign}/market.py", "--skill", "juggling"],
         ["{foreign}/market.py", "--max-turns", "99"],
-        ["{foreign}/market.py", "--out", "{foreign}/nowhere"],
+        ["{foreign}/market.py", "--out", "{foreign}/market.py"],
         [],
     ],
 )
@@ -113,6 +113,12 @@ def test_bad_input_is_a_usage_error_and_writes_nothing(
     code, text, err = run(capsys, *placed, *(() if "--out" in placed else ("--out", str(out))))
     assert (code, text, names(out)) == (2, "", [])
     assert "Traceback" not in err
+
+
+def test_the_folder_to_write_to_is_made(capsys: pytest.CaptureFixture[str], foreign: Path, tmp_path: Path):
+    code, _, _ = run(capsys, str(foreign / "market.py"), "--out", str(tmp_path / "new" / "one"))
+    assert code == 0
+    assert "market_sum.py" in names(tmp_path / "new" / "one")
 
 
 def test_a_file_in_the_way_is_left_as_it_is(capsys: pytest.CaptureFixture[str], foreign: Path, out: Path):
