@@ -17,6 +17,8 @@ from . import jail_entry, lockdown, scratch, worker
 __all__ = ["main"]
 
 _POLL = 0.02
+_LOOK, _LOOKING = 0.25, 5
+"""Seconds between two looks into the scratch folder, and how many times longer than a look they are at least."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -28,6 +30,7 @@ def main(control: int) -> None:
         return
     order = json.loads(frame)
     lockdown.adopt_orphans()
+    room = _Room(order)
     report, report_end = os.pipe()
     program = os.fork()
     if program == 0:
@@ -37,7 +40,7 @@ def main(control: int) -> None:
         os.close(descriptor)
     _tell(control, {"started": program})
     refused = os.read(report, 4096).decode()
-    ended = Ended("", 0.0) if refused else _watch(control, program, order)
+    ended = Ended("", 0.0) if refused else _watch(control, program, order, room)
     code, cpu = _end(program)
     _tell(control, {"refused": refused, "stopped": ended.stopped, "wall": ended.wall, "code": code, "cpu": cpu})
     if order["remove"]:  # here, because a program may have left a million files, and the host has other work
@@ -56,7 +59,33 @@ def _tell(control: int, event: dict[str, Any]) -> None:
         worker.send(control, json.dumps(event).encode())
 
 
-def _watch(control: int, program: int, order: dict[str, Any]) -> Ended:
+class _Room:
+    """What the program may add to its scratch folder."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._folder = Path(order["scratch"])
+        began = scratch.Usage(0, 0)
+        with contextlib.suppress(OSError):  # it cannot be entered then, which is told as what was refused
+            began = scratch.usage(self._folder)
+        self._most = scratch.Usage(began.size + order["scratch_bytes"], began.files + order["scratch_files"])
+        self._due = 0.0
+
+    def looked_over(self) -> bool:
+        """Whether it was passed, if it is time to look again."""
+        started = time.monotonic()
+        if started < self._due:
+            return False
+        over = self.is_over()
+        ended = time.monotonic()
+        self._due = ended + max(_LOOK, _LOOKING * (ended - started))
+        return over
+
+    def is_over(self) -> bool:
+        """Whether it is passed."""
+        return scratch.usage(self._folder, self._most).passes(self._most)
+
+
+def _watch(control: int, program: int, order: dict[str, Any], room: _Room) -> Ended:
     """Wait for the program's end, for a limit, or for the host's."""
     started = time.monotonic()
     poll = select.poll()
@@ -68,8 +97,8 @@ def _watch(control: int, program: int, order: dict[str, Any]) -> Ended:
         if control in ready:  # the host says nothing more: it has hung up
             return Ended("closed", wall)
         if ready:
-            return Ended("", wall)
-        stopped = _over(order, wall)
+            return Ended("output" if room.is_over() else "", wall)
+        stopped = _over(order, wall) or ("output" if room.looked_over() else "")
         if stopped:
             return Ended(stopped, wall)
         _reap_orphans(program)

@@ -10,9 +10,16 @@ __all__ = ["build"]
 
 _REFUSED: dict[int, seccomp.Table] = {
     # No network. A pair of connected local sockets stays; it reaches nothing else.
-    errno.EACCES: {"socket": (41, 198)},
+    errno.EACCES: {
+        "socket": (41, 198), "bind": (49, 200), "connect": (42, 203), "listen": (50, 201), "accept": (43, 202),
+        "accept4": (288, 242),
+    },
     # Neither inspectable nor needed: programs fall back from these.
-    errno.ENOSYS: {"clone3": (435, 435)},
+    errno.ENOSYS: {
+        "clone3": (435, 435),
+        # Landlock does not keep these from telling what others do in a folder that is closed to the program.
+        "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
+    },
     errno.EPERM: {
         # Its processes stay in one group, so that one signal ends them all.
         "setsid": (112, 157), "setpgid": (109, 154),

@@ -1,11 +1,13 @@
-"""Removing the scratch folder of a program, whatever the program has left in it."""
+"""The scratch folder of a program: how much lies in it, and removing it, whatever the program has left there."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["remove"]
+__all__ = ["Usage", "remove", "usage"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -34,6 +36,59 @@ def remove(folder: Path) -> None:
     finally:
         os.close(here)
     folder.rmdir()
+
+
+class Usage(NamedTuple):
+    """Bytes on disk, and files and folders."""
+
+    size: int
+    files: int
+
+    def passes(self, most: Usage) -> bool:
+        """Whether either is more than `most`."""
+        return self.size > most.size or self.files > most.files
+
+
+def usage(folder: Path, most: Usage | None = None) -> Usage:
+    """What lies in a folder, while the program may be at work in it; no link is followed.
+
+    Args:
+        folder: the folder.
+        most: where to stop counting: what is returned then passes it.
+
+    Raises:
+        OSError: the folder itself cannot be opened.
+    """
+    here = os.open(folder, _FOLDER)
+    try:
+        found, left = _weighed(here, Usage(0, 0), most)
+        above: list[list[str]] = []
+        while (left or above) and not (most and found.passes(most)):
+            if left:
+                with contextlib.suppress(OSError):  # it is gone, or closed to this user
+                    here = _moved(here, left.pop())
+                    above.append(left)
+                    found, left = _weighed(here, found, most)
+            else:
+                here = _moved(here, "..")
+                left = above.pop()
+    finally:
+        os.close(here)
+    return found
+
+
+def _weighed(here: int, found: Usage, most: Usage | None) -> tuple[Usage, list[str]]:
+    """`found` and what lies right in the open folder `here`; the names of its folders."""
+    folders = []
+    with os.scandir(here) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                found = Usage(found.size + entry.stat(follow_symlinks=False).st_blocks * 512, found.files + 1)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+            if most and found.passes(most):
+                break
+    return found, folders
 
 
 def _moved(here: int, name: str) -> int:

@@ -21,7 +21,7 @@ class ExecutionOutcome(StrEnum):
     TIMEOUT_WALL = "timeout_wall"
     MEMORY = "memory"
     OUTPUT = "output"
-    """It wrote more to one stream or file than it may."""
+    """It wrote more to one stream or file, or in sum, than it may."""
     CRASH = "crash"
     """A signal ended it."""
     SYSCALL = "syscall"

@@ -32,6 +32,8 @@ class JailLimits:
             in the meantime are counted in.
         output: bytes kept of each of stdout and stderr.
         flood: bytes of one stream or file at which the program is ended.
+        scratch: bytes on disk that it may add to its scratch folder in sum; looked at a few times a second.
+        scratch_files: files and folders that it may add there.
         wall_factor: the wall limit as a multiple of the CPU limit.
         wall_floor: and its least, in seconds: machine load must not look like a slow program.
     """
@@ -39,6 +41,8 @@ class JailLimits:
     processes: int = 128
     output: int = _MIB
     flood: int = 256 * _MIB
+    scratch: int = 4096 * _MIB
+    scratch_files: int = 100_000
     wall_factor: float = 10.0
     wall_floor: float = 60.0
 
@@ -66,7 +70,7 @@ async def run_jailed(
     What works elsewhere and not here: sessions and process groups of its own, System V and POSIX shared memory
     (multiprocessing's locks and queues), files in memory, namespaces; and, unless root starts it, changing modes,
     owners and times of files. It can see whether a file exists that it cannot open, and set the times of one that
-    everybody may write. What it writes is limited by file and not in sum.
+    everybody may write. Files that it has removed and keeps open are not in the sum of what it writes.
 
     Args:
         argv: an absolute path, and its arguments.
@@ -110,6 +114,8 @@ async def run_jailed(
         processes=chosen.processes,
         flood=chosen.flood,
         output=chosen.output,
+        scratch_bytes=chosen.scratch,
+        scratch_files=chosen.scratch_files,
     )
     _check_limits(order)
     return await carry_out(order, data, None if scratch is None else _scratch(scratch))

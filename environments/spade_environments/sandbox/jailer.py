@@ -47,6 +47,8 @@ class Order:
     processes: int
     flood: int
     output: int
+    scratch_bytes: int
+    scratch_files: int
 
 
 class _Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +106,7 @@ def _verdict(order: Order, told: _Told, written: int) -> Verdict:
         "timeout_cpu": f"more than {order.timeout:g} s of CPU",
         "timeout_wall": f"no end in {order.wall:g} s",
         "memory": f"more than {order.memory >> 20} MiB resident",
+        "output": f"more than {order.scratch_bytes} bytes or {order.scratch_files} files put into its scratch folder",
     }
     if told.stopped:
         return Verdict(ExecutionOutcome(told.stopped), limits[told.stopped])

@@ -166,6 +166,18 @@ ENDINGS = {
         "f = open('f', 'wb')\nimport signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
         "while True: f.write(b'x' * 4096)", {"limits": JailLimits(flood=1 << 20)}, "output",
     ),
+    "many files that are large together": (
+        "for n in range(40): open(str(n), 'wb').write(b'x' * (1 << 20))", {"limits": JailLimits(scratch=20 << 20)},
+        "output",
+    ),
+    "files that go on to grow in sum, below folders": (
+        "import os\nfor n in range(10**6):\n    os.makedirs(f'a{n}/b')\n"
+        "    open(f'a{n}/b/c', 'wb').write(b'x' * (1 << 16))",
+        {"limits": JailLimits(scratch=16 << 20)}, "output",
+    ),
+    "files without number": (
+        "for n in range(10**7): open(str(n), 'w')", {"limits": JailLimits(scratch_files=500)}, "output",
+    ),
     "an abort": ("import os\nos.abort()", {}, "crash"),
     "its own death": ("import os\nos.kill(os.getpid(), 9)", {}, "crash"),
     "the death of everybody else": ("import os\nos.kill(-1, 9)\nos._exit(7)", {}, "exit"),

@@ -53,6 +53,13 @@ def test_no_socket_of_any_kind_is_made_but_a_connected_local_pair(machine):
     assert {verdict(pair, INTERNET, kind) for kind in connected} == {refused(errno.EPERM)}
 
 
+def test_a_connected_pair_gets_no_name_and_no_folder_is_watched(machine):
+    column, filtered = machine
+    named = [filtered()(pair[column]) for pair in ((49, 200), (42, 203), (50, 201), (43, 202), (288, 242))]
+    assert set(named) == {refused(errno.EACCES)}
+    assert {filtered()(pair[column]) for pair in ((294, 26), (254, 27))} == {refused(errno.ENOSYS)}
+
+
 def test_a_process_is_cloned_into_no_namespace(machine):
     column, filtered = machine
     verdict, clone = filtered(), (56, 220)[column]
