@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import NamedTuple, Self
@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from spade_agents.power import drop_p_value, drop_power, pairs_needed, share_upper_bound, smallest_visible_drop
 from spade_agents.statistics import Interval, paired_difference
 from spade_evals.log import EvalLog, Samples
-from spade_evals.types import LogHeader, Sample, SampleKey, SampleOutcome
+from spade_evals.types import ColumnSettings, LogHeader, Sample, SampleKey, SampleOutcome
 
 __all__ = [
     "ColumnChange",
@@ -242,7 +242,7 @@ def _obstacles(
             break
     for name in sorted({*old.columns, *new.columns}):
         if (columns is None or name in columns) and old.columns.get(name) != new.columns.get(name):
-            yield f"settings of {name} differ: {old.columns.get(name)} and {new.columns.get(name)}"
+            yield _settings_told(name, old.columns.get(name), new.columns.get(name))
     yield from _version_obstacles(old, new)
     for side, log in (("base", base), ("candidate", candidate)):
         yield from _own_obstacles(side, log, ours if side == "base" else theirs, columns)
@@ -255,6 +255,16 @@ def _obstacles(
 
 
 _WORDS = {"grading": "grading versions", "suite": "suites", "protocol": "protocols", "seed": "seeds"}
+
+
+def _settings_told(column: str, ours: ColumnSettings | None, theirs: ColumnSettings | None) -> str:
+    """Which settings of a column differ, each with both values."""
+    if ours is None or theirs is None:
+        return f"the column {column} is in the {'candidate' if ours is None else 'base'} only"
+    old, new = ({"n": side.n, **asdict(side.sampling)} for side in (ours, theirs))
+    return f"settings of {column} differ: " + ", ".join(
+        f"{name.replace('_', ' ')} {old[name]} and {new[name]}" for name in old if old[name] != new[name]
+    )
 
 
 def _version_obstacles(old: LogHeader, new: LogHeader) -> Iterable[str]:

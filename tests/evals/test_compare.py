@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from spade_agents.policy import Sampling
 from spade_evals.compare import GateSettings, Paired, compare_logs, load_log
 from spade_evals.outputs import github_lines, junit_xml, markdown
 from spade_evals.types import ColumnSettings, SampleOutcome
@@ -91,7 +92,12 @@ def test_equal_logs_pass_and_a_worse_one_is_a_regression_with_its_flips(tmp_path
         ({"asked": {"right": 401}}, "the candidate holds 400 of the 401 samples"),
         ({"not_run": {"left": "no file"}}, "the candidate did not run left: no file"),
         ({"trained_on": {"right": 3}}, "was trained on 3 tasks"),
-        ({"columns": {"right": ColumnSettings(n=2)}}, "settings of right differ"),
+        ({"columns": {"right": ColumnSettings(n=2)}}, "settings of right differ: n 1 and 2"),
+        (
+            {"columns": {"right": ColumnSettings(sampling=Sampling(max_tokens=64))}},
+            f"settings of right differ: max tokens {Sampling().max_tokens} and 64",
+        ),
+        ({"columns": {"right": ColumnSettings(), "left": ColumnSettings()}}, "column left is in the candidate only"),
     ],
 )
 def test_what_may_not_be_compared_is_not_decidable_even_where_the_drop_is_large(tmp_path, changes, told):

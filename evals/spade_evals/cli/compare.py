@@ -67,8 +67,9 @@ def noise(
     data: Annotated[Path | None, typer.Option(help="As for run.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="As for run.")] = False,
 ) -> None:
-    """Run a model several times on the same tasks, and tell the smallest difference that means anything.
+    """Tell the smallest difference that means anything.
 
+    Runs a model several times on the same tasks.
     Takes logs that were made with run --draw 0, 1, 2 ... as well.
     """
     import asyncio
@@ -159,7 +160,8 @@ def _lines(comparison: Comparison, verdict: tuple[int, str]) -> list[str]:
             f"    {name}: {change.before:.4f} -> {change.after:.4f}, {change.pairs} pairs, "
             f"{change.lost} lost, {change.gained} gained"
         )
-    return [*lines, f"  exit {verdict[0]}: {verdict[1]}"]
+    told = "not comparable, as said above" if comparison.obstacles else verdict[1]
+    return [*lines, f"  exit {verdict[0]}: {told}"]
 
 
 def _json(judged: list[Judged]) -> str:
