@@ -10,6 +10,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Let a model act with the tools of MCP servers.", no_args_is_help=True, rich_markup_mode=None)
 
+_WANTED = "give a model, scripted:silent, scripted:random or scripted:FILE.jsonl"
 _TASK = "Read the task with get_task and carry it out."
 
 
@@ -33,7 +34,9 @@ def run(
     temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the most likely token.")] = 0.7,
     seed: Annotated[int, typer.Option(help="Root of every random choice.")] = 0,
 ) -> None:
-    """Carry out a task, printing each message, call and result as it happens.
+    """Carry out a task, printing each step as it happens.
+
+    Steps are the messages, the calls of tools and their results.
 
     Exit code: 0 answered, 1 turns used up or no call that could be made, 2 wrong usage, 3 a server cannot be reached.
     """
@@ -44,10 +47,13 @@ def run(
 
     async def act() -> bool:
         from spade_agents.agent.sdk_run import run_agent
-        from spade_agents.policy import Sampling, open_policy
+        from spade_agents.errors import UsageError
+        from spade_agents.policy import Sampling, ScriptedPolicy, open_policy
 
         sampling = Sampling(temperature=temperature, max_tokens=tokens)
         async with open_policy(model) as policy:
+            if isinstance(policy, ScriptedPolicy) and policy.needs_solution:
+                raise UsageError(f"{model} plays an environment's own solution, and a server tells none; {_WANTED}")
             done = await run_agent(
                 policy,
                 task,

@@ -109,7 +109,9 @@ class ScriptedPolicy:
         self, conversation: Conversation, sampling: Sampling, *, seed: int, deadline: float | None = None
     ) -> Completion:
         if self._respond is None:
-            raise PolicyError("scripted:gold has no actions; use with_solution, or play it through play_group")
+            raise PolicyError(
+                "scripted:gold has no solution to play; play_group and with_solution give it that of an instance"
+            )
         await asyncio.sleep(0)
         if deadline is not None and time.monotonic() > deadline:
             raise InfrastructureError("the deadline passed before the scripted policy answered")

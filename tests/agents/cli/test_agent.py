@@ -67,3 +67,9 @@ def test_without_tools_a_plain_answer_is_an_answer(script):
 def test_what_is_not_there_is_told(arguments, code, told):
     found, _, err = run(*arguments)
     assert found == code and told in err
+
+
+def test_the_gold_script_is_refused_where_no_solution_can_be_known():
+    code, out, err = run("--model", "scripted:gold", "--mcp", SERVE)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "give a model" in err
