@@ -74,8 +74,9 @@ def info(
     if as_json:
         print_json(facts)
         return
+    width = max(map(len, facts))
     for name, value in facts.items():
-        tell(f"{visible_line(name):<12} {_told(value)}")
+        tell(f"{visible_line(name):<{width}} {_told(value)}")
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -108,4 +109,6 @@ def _read(path: Path) -> dict[str, Any]:
 def _told(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_told(part)}" for name, part in value.items())
+    if isinstance(value, float):
+        return f"{value:,.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -45,7 +45,15 @@ def test_info_counts_parameters_from_the_header(capsys: pytest.CaptureFixture[st
 def test_info_for_a_person_is_a_line_for_each_fact(capsys: pytest.CaptureFixture[str], folder: Path):
     code, out, _ = run(capsys, "info", str(folder))
     assert code == 0
-    assert "parameters   10" in out.splitlines()
+    assert "parameters 10" in out.splitlines()
+
+
+def test_info_for_a_person_aligns_long_names_and_rounds(capsys: pytest.CaptureFixture[str], folder: Path):
+    (folder / "spade.json").write_text('{"template_family": "hermes", "trained": {"seconds": 2517.476633866001}}')
+    code, out, _ = run(capsys, "info", str(folder))
+    assert code == 0
+    assert "layers          1" in out.splitlines()
+    assert "trained         seconds 2,517" in out.splitlines()
 
 
 def test_info_of_weights_that_are_none_is_a_clear_error(capsys: pytest.CaptureFixture[str], folder: Path):
