@@ -125,6 +125,7 @@ def _summary(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def _page(shown: dict[str, Any]) -> str:
+    advice = "; spade env certify runs every gate" if shown["certificate"] == "none" else ""
     observed = {"full": "fully", "partial": "partially"}[shown["observability"]]
     lines = [
         f"{visible_line(shown['name'])} ({shown['id'][:12]})",
@@ -136,7 +137,7 @@ def _page(shown: dict[str, Any]) -> str:
         arguments = ", ".join(tool["parameters"].get("properties", {}))
         lines.append(visible_line(f"  {tool['name']}({arguments}): {tool['description']}"))
     lines += [f"first observation, seed {shown['seed']}:", _indented(shown["first_observation"])]
-    lines += ["hint:", _indented(shown["hint"] or "none written"), f"certificate: {shown['certificate']}"]
+    lines += ["hint:", _indented(shown["hint"] or "none written"), f"certificate: {shown['certificate']}{advice}"]
     if "source" in shown:
         lines += ["source:", shown["source"]]
     return "\n".join(lines)
