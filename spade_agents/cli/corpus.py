@@ -20,8 +20,9 @@ def build(
     out: Annotated[Path, typer.Option(help="The JSONL file to write; it must not exist.")] = Path("corpus.jsonl"),
     words: Annotated[int, typer.Option(min=25, help="Words of a document, at most.")] = 400,
 ) -> None:
-    """Make a corpus from the documentation and sources of this Python's standard library.
+    """Make a corpus from this Python's own library.
 
+    From its documentation and sources.
     One JSON object a line, with id, text and domain: what `designer.corpus` of a configuration takes.
     """
     from spade_agents.designer.corpus import write_corpus
@@ -45,7 +46,10 @@ def show(
     count: Annotated[int, typer.Option(min=1, help="Documents to print.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
 ) -> None:
-    """Tell how large a corpus is, and print its first documents in the order in which a run with seed 0 draws them."""
+    """Tell how large a corpus is, and print some of it.
+
+    The documents are the first in the order in which a run with seed 0 draws them.
+    """
     from spade_agents.designer.corpus import builtin_corpus, load_corpus
 
     found = builtin_corpus() if corpus == "builtin" else load_corpus(Path(corpus))

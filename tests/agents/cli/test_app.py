@@ -80,3 +80,14 @@ def test_an_unknown_command_ends_with_two(capsys: pytest.CaptureFixture[str]):
         main(["frobnicate"])
     assert ended.value.code == 2
     assert "No such command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", [(), ("nano",), ("model",), ("env",), ("agent",), ("corpus",)])
+def test_no_commands_summary_is_cut_off_in_the_list_of_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*group, "--help"])
+    commands = capsys.readouterr().out.partition("Commands:")[2]
+    assert commands and "..." not in commands
