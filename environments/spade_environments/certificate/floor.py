@@ -10,6 +10,7 @@ from spade_environments.types import Action, Reply, ToolSpec
 
 from .findings import Rejection, shown
 from .lax import check_lax_goals
+from .near_miss import check_near_misses, provoker, wins_alone, written_words
 from .players import busy_player, dumper, random_player, repeating, silent, talkative, tool_repeater
 from .plays import Player, Slot, scripted
 from .probes import text_action, tokens
@@ -54,11 +55,12 @@ Play = Callable[[int], Awaitable[float]]
 
 async def floor_gate(trial: Trial) -> str:
     """Gate 7: silent, random, repeating and dumping agents, a constant first action and a foreign script win little."""
-    _check_depth(trial)
+    await _check_depth(trial)
     agents = _agents(trial) | await _habits(trial)
     found = [await _check_agent(trial, name, make) for name, make in agents.items()]
     found.append(await _check_first_actions(trial))
     found.append(await _check_scripts(trial))
+    await check_near_misses(trial)
     if not trial.is_text:
         await check_lax_goals(trial)
     if trial.step_fault is not None and Gate.ROBUSTNESS not in trial.settings.gates:
@@ -66,11 +68,13 @@ async def floor_gate(trial: Trial) -> str:
     return "; ".join(found)
 
 
-def _check_depth(trial: Trial) -> None:
-    """A fully observed environment of several turns must take more than one action."""
+async def _check_depth(trial: Trial) -> None:
+    """A fully observed environment of several turns must take more than one action, whatever else its gold does."""
     declared = trial.declared
-    short = sum(len(trial.gold[seed]) == 1 for seed in trial.seeds)
-    if declared.observability == "full" and declared.max_turns > 1 and short > len(trial.seeds) / 2:
+    if declared.observability != "full" or declared.max_turns == 1:
+        return
+    short = sum([len(trial.gold[seed]) == 1 or await wins_alone(trial, seed) for seed in trial.seeds])
+    if short > len(trial.seeds) / 2:
         evidence = f"all is shown, and one action solves {short} of {len(trial.seeds)} instances of a game of turns"
         raise Rejection(evidence, "Make it need several actions, or set max_turns = 1.")
 
@@ -89,10 +93,15 @@ def _agents(trial: Trial) -> dict[str, Callable[[int], Player]]:
     if not text:
         agents = {"silent": lambda seed: silent, "talkative": lambda seed: talkative, "busy": busy}
     agents |= {f"random {number + 1}": random_agent(number) for number in range(trial.settings.floor_plays)}
+    if not text:
+        numbers = Reply(text=" ".join(map(str, range(100))))  # as many as a reply takes
+        agents["every small number"] = lambda seed: repeating(numbers)
     agents["dump"] = lambda seed: dumper(tools, text=text, max_turns=limit, cut=seed % 2 == 0)
     if text:
         listed = text_action(tools[0], " ".join(map(str, range(LISTED))))
         agents["every number"] = lambda seed: scripted([listed, listed])
+        if limit > 1:
+            agents["nonsense, then what it brought"] = provoker(trial)
     return agents
 
 
@@ -106,8 +115,8 @@ async def _habits(trial: Trial) -> dict[str, Callable[[int], Player]]:
         return {}
     tool, first = trial.declared.tools[0], trial.probes[trial.seeds[0]].first.text
     words = [token for token in tokens(first) if token.isalpha()]
-    found = await _winning_words(trial, _said(tool, words[HABITS:WORDS]))
-    chosen = [*_said(tool, words[:HABITS]), *found]
+    found = await _winning_words(trial, _said(tool, [*words[HABITS:WORDS], *written_words(trial.spec.source)]))
+    chosen = [*_said(tool, words[:HABITS]), *found[:HABITS]]
     tried = {f"repeat {shown(action)}": _made(repeating(action)) for action in chosen}
     usual = {f"repeat {shown(action)}": _made(repeating(action)) for action in _usual(trial, trial.seeds[:2])}
     return usual | await _won(trial, tried)

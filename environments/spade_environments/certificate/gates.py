@@ -11,12 +11,14 @@ from .findings import Rejection, quoted, shown
 from .lint import lint
 from .plays import Slot, Transcript, scripted
 from .probes import prober
-from .trial import Trial
+from .trial import Trial, seeds_of
 
 __all__ = ["check_same", "determinism_gate", "lint_gate", "load_gate", "novelty_gate", "reset_gate"]
 
 MAX_TOOLS = 32
 MAX_OBSERVATION = 32_000
+FEW = 3
+MORE = 24
 
 
 async def lint_gate(trial: Trial) -> str:
@@ -94,7 +96,7 @@ async def determinism_gate(trial: Trial) -> str:
         others = await trial.replay_gold(Slot.OTHER, trial.seeds[::-1])
         for seed in trial.seeds:
             check_same(trial.gold_plays[seed], others[seed], "gold")
-    _check_seeds_differ(trial)
+    await _check_seeds_differ(trial)
     return f"{len(trial.seeds)} seeds played alike in two zygotes, before and after other episodes"
 
 
@@ -124,7 +126,7 @@ def _difference(left: object, right: object) -> str:
     return f"{name} is {getattr(one, name)} in one process, {getattr(other, name)} in another"
 
 
-def _check_seeds_differ(trial: Trial) -> None:
+async def _check_seeds_differ(trial: Trial) -> None:
     if not all(trial.gold.get(seed) for seed in trial.seeds):
         return  # One first observation may hide many instances; without gold the later gates say what is wrong.
     instances = {(trial.probes[seed].first.text, repr(trial.gold.get(seed))) for seed in trial.seeds}
@@ -133,6 +135,15 @@ def _check_seeds_differ(trial: Trial) -> None:
             f"all {len(trial.seeds)} seeds give one instance: {quoted(trial.probes[trial.seeds[0]].first.text)}",
             "Draw the instance from self.rng in setup or reset.",
         )
+    solutions = {repr(trial.gold[seed]) for seed in trial.seeds}
+    # Where one action is the answer, gate 7 tries it on others.
+    if len(solutions) <= FEW and max(len(trial.gold[seed]) for seed in trial.seeds) > 1:
+        more = seeds_of(trial.spec, MORE, skip=len(trial.seeds))
+        solutions |= {repr(await trial.children.solution(Slot.FIRST, seed)) for seed in more}
+        # One script for all seeds is what gate 7 names.
+        if 1 < len(solutions) <= FEW:
+            evidence = f"{len(trial.seeds) + MORE} seeds have only {len(solutions)} different solutions"
+            raise Rejection(evidence, "Draw more of the instance from self.rng: few solutions are learnt by heart.")
 
 
 async def novelty_gate(trial: Trial) -> str:

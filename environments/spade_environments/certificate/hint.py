@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spade_environments.spec import EnvironmentSpec
 
 from .certify import run_gates, versions
-from .disguise import stands_disguised
+from .disguise import computed, stands_disguised
 from .findings import Rejection, quoted
 from .plays import Slot
 from .trial import Trial
@@ -74,10 +74,12 @@ async def _hint_gate(trial: Trial, hint: str) -> str:
     trial.demand_gold()
     plays = await trial.replay_gold(Slot.FIRST, trial.seeds)
     shown = _LIST_NUMBER.sub("", hint)
+    # A small result is often that of an example.
+    results = {result for result in computed(shown) if len(result) > 1}
     for seed, play in plays.items():
         given = instructions(play)
         for value in dict.fromkeys(gold_values(trial.gold[seed])):
-            told = holds(shown, value) or (" " not in value and stands_disguised(shown, value))
+            told = holds(shown, value) or value in results or (" " not in value and stands_disguised(shown, value))
             if told and not any(holds(text, value) for text in given):
                 evidence = (
                     f"the hint holds {quoted(value)}, as it is or disguised, which solution() uses on seed {seed} "

@@ -9,6 +9,7 @@ from spade_environments.types import Action, Reply
 
 from .disguise import MIN_LENGTH, stands_disguised
 from .findings import Rejection, quoted, shown
+from .near_miss import wins_alone
 from .plays import Slot, Step, Transcript
 from .probes import all_tokens
 from .trial import Trial
@@ -16,10 +17,13 @@ from .values import gold_values, holds, instructions
 
 __all__ = ["leak_gate"]
 
-_REWARD = re.compile(r"(?<!\w)reward\W{1,4}(?:is\W+)?-?[01](?:\.\d+)?(?!\w|\.\d)", re.IGNORECASE)
+_SO_FAR = r"(?:[_ ](?:so[_ ]far|until[_ ]now|now|of))?\W{1,4}(?:is\W+)?"
+_REWARD = re.compile(rf"(?<![^\W_])reward{_SO_FAR}-?[01](?:\.\d+)?(?!\w|\.\d)", re.IGNORECASE)
 _SCORE = re.compile(
-    r"(?<!\w)(?:score|grade|mark|rating)\W{1,4}(?:is\W+)?(-?\d+(?:\.\d+)?)\s*(%|per ?cent)?", re.IGNORECASE
+    rf"(?<![^\W_])(?:score|scored|grade|mark|rating|accuracy){_SO_FAR}(-?\d+(?:\.\d+)?)\s*(%|per ?cent)?",
+    re.IGNORECASE,
 )
+_SHARE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?(%|per ?cent) (?:right|correct)(?!\w)", re.IGNORECASE)
 _REWARD_ADVICE = "Tell what happened, never how it is paid."
 _MIN_IDENTIFIER = 3
 _NO_VALUES = ("None", "True", "False")
@@ -28,8 +32,8 @@ _NO_VALUES = ("None", "True", "False")
 async def leak_gate(trial: Trial) -> str:
     """Gate 9: descriptions, first observations and mid-episode texts give nothing away."""
     _check_descriptions(trial)
-    if trial.is_text and all(len(trial.gold[seed]) == 1 for seed in trial.seeds):
-        _check_answers(trial)
+    if trial.is_text:
+        await _check_answers(trial)
     if trial.declared.observability == "partial" and trial.declared.hidden:
         values = {seed: await trial.children.hidden_values(Slot.GOLD, seed) for seed in trial.seeds}
         _check_hidden(trial, values)
@@ -59,14 +63,18 @@ def _is_identifier(value: str) -> bool:
     return len(value) >= _MIN_IDENTIFIER and any(map(str.isdigit, value)) and " " not in value
 
 
-def _check_answers(trial: Trial) -> None:
-    """The one action that wins in its own question, unless the questions list other answers as well."""
+async def _check_answers(trial: Trial) -> None:
+    """The one action that wins in its own question, unless the questions list other answers as well.
+
+    Of a solution of several actions the last one counts where it wins without the others.
+    """
     answers = {seed: _text(trial.gold[seed][-1]) for seed in trial.seeds}
     shown_on = []
     for seed, answer in answers.items():
         question = trial.probes[seed].first.text
         others = {other for other in answers.values() if other != answer}
-        if holds(question, answer) and not any(holds(question, other) for other in others):
+        told = holds(question, answer) and not any(holds(question, other) for other in others)
+        if told and (len(trial.gold[seed]) == 1 or await wins_alone(trial, seed)):
             shown_on.append(seed)
     if len(shown_on) > len(trial.seeds) / 2:
         seed = shown_on[0]
@@ -163,7 +171,8 @@ def _check_rewards(plays: list[Transcript]) -> None:
         for number, step in _unfinished(play):
             text, reward = step.result.observation.text, step.result.reward
             where = f"seed {play.seed}, action {number} ({shown(step.action)}): {quoted(text, 80)}"
-            scores += [(abs(float(found)) / (100 if share else 1), where) for found, share in _SCORE.findall(text)]
+            told = _SCORE.findall(text) + _SHARE.findall(text)
+            scores += [(abs(float(found)) / (100 if share else 1), where) for found, share in told]
             if _REWARD.search(text) or (0.0 < reward < 1.0 and holds(text, f"{reward:g}")):
                 raise Rejection(f"the reward can be read before the end; {where}", _REWARD_ADVICE)
     if scores and max(scores)[0] <= 1.0:

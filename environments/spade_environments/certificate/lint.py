@@ -186,6 +186,8 @@ def _node_problems(node: ast.AST, names: _Names, designed: bool) -> Iterator[Pro
         yield from _attribute_problems(node, names)
     elif isinstance(node, ast.Call):
         yield from _reflection_problems(node, names)
+    elif isinstance(node, ast.ClassDef) and designed:
+        yield from _class_problems(node, names)
 
 
 def _import_problems(node: ast.Import | ast.ImportFrom, module: str, names: list[str]) -> Iterator[Problem]:
@@ -220,6 +222,9 @@ def _name_problems(node: ast.Name, names: _Names) -> Iterator[Problem]:
 
 def _attribute_problems(node: ast.Attribute, names: _Names) -> Iterator[Problem]:
     owner = names.module_of(node.value)
+    if owner and not isinstance(node.ctx, ast.Load):
+        repair = "Keep what you need in attributes of your own class."
+        yield Problem(node.lineno, f"{owner}.{node.attr} is changed, which is not yours", repair)
     if (_is_dunder(node.attr) and node.attr not in PLAIN_DUNDERS) or ("", node.attr) in FORBIDDEN_ATTRIBUTES:
         found = f"the attribute {node.attr}, which walks into the interpreter"
         yield Problem(node.lineno, found, f"Do without {node.attr}; keep what you need in your own attributes.")
@@ -228,6 +233,13 @@ def _attribute_problems(node: ast.Attribute, names: _Names) -> Iterator[Problem]
     elif owner == "operator" and node.attr in REFLECTION and id(node) not in names.called:
         found = f"{owner}.{node.attr} handed on as a value"
         yield Problem(node.lineno, found, f"Call {node.attr} with a literal name, or not at all.")
+
+
+def _class_problems(node: ast.ClassDef, names: _Names) -> Iterator[Problem]:
+    for base in node.bases:
+        if names.module_of(base) in ("Goal", "Call"):
+            found = f"{node.name} derives from {ast.unparse(base)}, which decides what is met"
+            yield Problem(node.lineno, found, "Use Goal and Call as they are; write a check for what is to be asked.")
 
 
 def _reflection_problems(node: ast.Call, names: _Names) -> Iterator[Problem]:

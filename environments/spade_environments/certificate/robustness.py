@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from spade_environments.types import Action, Reply, ToolCall, ToolSpec
 
 from .findings import Rejection, shown
 from .gates import check_same
+from .players import random_player
 from .plays import Slot, scripted
 from .probes import sole_argument, text_action
 from .trial import Trial, by_goal
@@ -70,7 +72,21 @@ async def robustness_gate(trial: Trial) -> str:
     # Much has been played in this child by now, and nothing of it may show.
     for seed, play in (await trial.replay_gold(Slot.GOLD, trial.seeds[:SEEDS])).items():
         check_same(trial.gold_plays[seed], play, "gold play, after many other episodes,")
+    await _check_fresh(trial)
     return f"{taken} hostile or malformed actions on {min(SEEDS, len(trial.seeds))} seeds"
+
+
+async def _check_fresh(trial: Trial) -> None:
+    """Wrong and random actions come to the same in a fresh child of the other zygote, as each play that counts has."""
+    seed, other = trial.seeds[:2]
+    tools, limit = trial.declared.tools, trial.declared.max_turns
+    chance = random_player(tools, text=trial.is_text, rng=random.Random(f"{trial.spec.id}:{seed}:fresh"))
+    wrong = [step.action for step in trial.odd_steps[seed][-limit:]]
+    for player in (scripted(trial.gold[other]), scripted(wrong), chance):
+        play = await trial.children.play(Slot.GOLD, seed, player, limit=limit)
+        await trial.children.drop(Slot.OTHER)
+        again = await trial.children.play(Slot.OTHER, seed, scripted(play.actions), limit=len(play.steps))
+        check_same(play, again, "the same play in a fresh process,")
 
 
 def _rounds(trial: Trial, seed: int) -> Iterator[_Round]:

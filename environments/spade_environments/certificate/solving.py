@@ -8,13 +8,15 @@ from spade_environments.types import Action, Reply
 from .findings import Rejection, quoted, shown
 from .plays import Player, Slot, Transcript, scripted
 from .probes import text_action
-from .trial import Trial, by_goal
+from .trial import Trial, by_goal, seeds_of
 
 __all__ = ["goals_gate", "gold_gate"]
 
 _MET_BY_SILENCE = ("asked", "declined")
 _EMPTY_WORDS = "OK, it is done."
 _SPOKEN_SEEDS = 3
+MORE = 32
+FACTOR = 4
 
 
 async def goals_gate(trial: Trial) -> str:
@@ -107,17 +109,35 @@ async def _check_empty(trial: Trial, seed: int, goal: int, said: str) -> None:
 async def gold_gate(trial: Trial) -> str:
     """Gate 6: `solution()` ends every instance with full reward, within `max_turns`."""
     trial.demand_gold()
-    limit = trial.declared.max_turns
     lengths = [len(trial.gold[seed]) for seed in trial.seeds]
     for seed, length in zip(trial.seeds, lengths, strict=True):
-        if length > limit:
-            evidence = f"seed {seed}: solution() takes {length} messages; max_turns is {limit}"
-            raise Rejection(evidence, "Raise max_turns (at most 25) or shorten the task.")
+        _check_length(trial, seed, length)
         _check_win(trial.gold_plays[seed], length)
+    more = await _play_more(trial)
     if min(lengths) < trial.settings.min_gold_steps:
         evidence = f"solution() takes {min(lengths)} messages; wanted at least {trial.settings.min_gold_steps}"
         raise Rejection(evidence, "Make the task longer.")
-    return f"reward 1 on {len(lengths)} seeds in {min(lengths)} to {max(lengths)} messages"
+    return (
+        f"reward 1 on {len(lengths)} and {more} more seeds, in {min(lengths)} to {max(lengths)} messages on the first"
+    )
+
+
+async def _play_more(trial: Trial) -> int:
+    """Solve further instances, each played once: what fails on a few seeds only is seen on many."""
+    count = min(MORE, FACTOR * len(trial.seeds))
+    for seed in seeds_of(trial.spec, count, skip=len(trial.seeds)):
+        gold = await trial.children.solution(Slot.FIRST, seed)
+        _check_length(trial, seed, len(gold))
+        play = await trial.children.play(Slot.GOLD, seed, scripted(gold), limit=len(gold))
+        _check_win(play, len(gold))
+    return count
+
+
+def _check_length(trial: Trial, seed: int, length: int) -> None:
+    limit = trial.declared.max_turns
+    if length > limit:
+        evidence = f"seed {seed}: solution() takes {length} messages; max_turns is {limit}"
+        raise Rejection(evidence, "Raise max_turns (at most 25) or shorten the task.")
 
 
 def _check_win(play: Transcript, length: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from spade_environments.certificate import Gate, GateStatus, NoveltyIndex, Verdict, certify
 from tests.environments.certificate import test_gates, test_worth
+from tests.environments.certificate.test_evasions import EVASIVE
 from tests.environments.certificate.test_sneaky import SNEAKY
 
 # What was done to an environment that is known already, and what the message must hold.
@@ -118,8 +119,8 @@ async def test_the_real_sandbox_finds_the_named_defects_at_the_same_gates(check_
 
 def test_each_of_the_ten_gates_has_its_broken_environments():
     count = Counter(entry[0] for entry in (*test_gates.BROKEN, *test_worth.BROKEN, *NAMED))
-    count.update(entry.gate.split("|")[0] for entry in SNEAKY)
+    count.update(entry.gate.split("|")[0] for entry in (*SNEAKY, *EVASIVE))
     count["novelty"] += len(COPIES)
     assert set(count) == {gate.value for gate in tuple(Gate)[:10]}
     assert min(count.values()) >= 5, count
-    assert sum(count.values()) >= 60 + len(SNEAKY)
+    assert sum(count.values()) >= 60 + len(SNEAKY) + len(EVASIVE)

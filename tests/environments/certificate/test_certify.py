@@ -88,7 +88,8 @@ async def test_a_child_whose_budget_other_episodes_used_up_is_replaced_once(dial
     sound = make_sandbox()
     await certify(spec, sound, settings=FEW)
     for wanted in ("reset", "step", "solution"):
-        moment = [moment for moment, phase in enumerate(sound.operations) if phase == wanted][-1]
+        moments = [moment for moment, phase in enumerate(sound.operations) if phase == wanted]
+        moment = moments[len(moments) // 2]  # the last ones are of children that play one episode
         sandbox = make_sandbox({moment: EnvironmentFault(FaultKind.BUDGET_EPISODE, wanted, "used up")})
         certificate = await certify(spec, sandbox, settings=FEW)
         assert certificate.admitted, certificate.reason

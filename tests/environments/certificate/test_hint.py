@@ -47,6 +47,27 @@ async def test_a_value_is_found_beside_punctuation_and_in_another_form(hint, dia
     assert not (await hinted(make_spec(dial), hint, make_sandbox())).admitted
 
 
+@pytest.mark.parametrize(
+    "hint", ["Begin with fifty.", "Begin with 25 + 25.", "Begin at 5 times 10.", "It is 60 minus 10."]
+)
+async def test_a_value_is_found_in_words_and_as_the_result_of_a_sum(hint, dial, make_sandbox, make_spec):
+    certificate = await hinted(make_spec(dial), hint, make_sandbox())
+    assert certificate.verdict is Verdict.REJECTED
+    assert "'50'" in certificate.repair
+
+
+@pytest.mark.parametrize("number", ["four thousand seven hundred and eleven", "4,711", "4 711", "4700 + 11"])
+async def test_a_large_value_is_found_however_it_is_written(number, dial, make_sandbox, make_spec):
+    source = dial.replace('"50"', '"4711"')
+    assert not (await hinted(make_spec(source), f"Say {number} first.", make_sandbox())).admitted
+
+
+@pytest.mark.parametrize("hint", ["It is one of fifty-one.", "As 10 + 15 shows, halve.", "Fiftyfold."])
+async def test_another_number_in_words_or_a_sum_of_another_value_may_stand_there(hint, dial, make_sandbox, make_spec):
+    source = dial.replace('return ["50", str(self.secret)] if self.secret != 50 else ["50"]', 'return ["50"]')
+    assert (await hinted(make_spec(source), hint, make_sandbox())).admitted
+
+
 async def test_numbers_of_a_list_are_no_values(dial, make_sandbox, make_spec):
     hint = "\n".join(f"{number}. Halve it." for number in range(30))
     assert len(hint) <= 600

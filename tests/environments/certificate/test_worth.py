@@ -219,7 +219,7 @@ BROKEN = [
         [
             (
                 "word = action.strip()",
-                "word = action.strip()\n        if '__' in word:\n            return 'Ok.', 1.0, True, False, {}",
+                "word = action.strip()\n        if '_' * 2 in word:\n            return 'Ok.', 1.0, True, False, {}",
             )
         ],
         ["__class__", "well-formed"],
