@@ -42,6 +42,7 @@ class Zygote(Attendant):
         self._devnull = os.open("/dev/null", os.O_RDWR)
         self._pids: dict[int, int] = {}
         self._episodes: dict[int, int] = {}
+        self._killed: set[int] = set()
 
     def run_sealed(self) -> None:
         """Put on what every child inherits, say so, and attend."""
@@ -100,7 +101,10 @@ class Zygote(Attendant):
 
     def _kill(self, episode: int) -> None:
         pid = self._pids.get(episode)
-        if pid is not None:  # otherwise it has ended and its exit has been told
+        if pid is None:  # it has ended and its exit has been told
+            return
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            self._killed.add(episode)
             os.kill(pid, signal.SIGKILL)
 
     def reap(self) -> None:
@@ -112,9 +116,11 @@ class Zygote(Attendant):
             if episode is None:
                 continue
             del self._pids[episode]
+            killed = episode in self._killed
+            self._killed.discard(episode)
             cpu = usage.ru_utime + usage.ru_stime
             self.tell({"event": "ended", "episode": episode, "code": os.waitstatus_to_exitcode(status), "cpu": cpu,
-                        "rss": usage.ru_maxrss * 1024})  # fmt: skip
+                        "rss": usage.ru_maxrss * 1024, "killed": killed})  # fmt: skip
 
 
 class _Nowhere:

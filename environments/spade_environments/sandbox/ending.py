@@ -44,6 +44,8 @@ def told_by(ended: Ended, limits: Limits, *, ready: bool, failure: str | None) -
         return FaultKind.SYSCALL, "a system call that is not allowed"
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and ended.cpu >= limits.episode_cpu):
         return FaultKind.BUDGET_EPISODE, f"{ended.cpu:.1f} s of CPU; at most {limits.episode_cpu:g} an episode"
+    if code == -signal.SIGKILL and not ended.killed:  # it can send no signal itself
+        return FaultKind.HOST_FAULT, "the child was killed from outside; the machine may have run out of memory"
     if code == -signal.SIGKILL:
         return FaultKind.PROTOCOL, "the channel was closed"
     return FaultKind.CRASH, f"the process died of signal {-code} ({signal.strsignal(-code)})"

@@ -24,11 +24,19 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Ended(NamedTuple):
-    """How a child ended: exit status (negative: the signal), CPU seconds, peak resident bytes; code None: not known."""
+    """How a child ended.
+
+    Attributes:
+        code: exit status (negative: the signal); `None` where nobody can tell.
+        cpu: CPU seconds.
+        rss: peak resident bytes.
+        killed: whether its zygote killed it, at the host's word, before it had ended.
+    """
 
     code: int | None
     cpu: float = 0.0
     rss: int = 0
+    killed: bool = False
 
 
 class ZygoteKind(NamedTuple):
@@ -236,7 +244,7 @@ class Zygote:
             _end(process, Ended(None))
         else:
             del self._processes[event["episode"]]
-            _end(process, Ended(event["code"], event["cpu"], event["rss"]))
+            _end(process, Ended(event["code"], event["cpu"], event["rss"], event["killed"]))
 
 
 def _end(process: Process, ended: Ended) -> None:

@@ -33,6 +33,10 @@ class _LoopThread:
         self._thread.start()
         self._stack = AsyncExitStack()
 
+    @property
+    def is_open(self) -> bool:
+        return self._thread.is_alive()
+
     def enter(self, opening: AbstractAsyncContextManager[T]) -> T:
         """Open it; nothing is left where that fails."""
         try:
@@ -48,7 +52,7 @@ class _LoopThread:
             RuntimeError: after `close`, or on the loop's own thread, which would wait for itself.
         """
         told = ""
-        if not self._thread.is_alive():
+        if not self.is_open:
             told = "it is closed; open another one"
         elif threading.current_thread() is self._thread:
             told = "the blocking face was called on its own event loop; await the asynchronous one there"
@@ -59,7 +63,7 @@ class _LoopThread:
 
     def close(self) -> None:
         """End every process and the thread."""
-        if self._thread.is_alive():
+        if self.is_open:
             try:
                 self.run(self._stack.aclose())
             finally:
@@ -207,7 +211,9 @@ class SyncEpisode:
         return self._thread.run(self._env.hidden_values())
 
     def close(self) -> None:
-        self._thread.run(self._env.aclose())
+        """End the episode; nothing is left to do once its sandbox is closed."""
+        if self._thread.is_open:
+            self._thread.run(self._env.aclose())
 
     def __enter__(self) -> Self:
         return self

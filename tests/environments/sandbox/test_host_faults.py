@@ -61,6 +61,20 @@ async def test_a_child_that_is_not_let_run_is_a_host_fault(make_spec, make_text_
             await env.step(ACT)
 
 
+async def test_a_child_that_somebody_else_kills_is_a_host_fault(make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="import queue; queue.Queue().get()"))
+    async with open_sandbox() as sandbox, await sandbox.open(spec) as env:
+        await env.reset(0)
+        child = only(children_of(only(children_of(only(children_of(os.getpid()))))))
+        step = asyncio.create_task(env.step(ACT))
+        await asyncio.sleep(0)
+        os.kill(child, signal.SIGKILL)
+        while is_alive(child):  # a child that is still on its way out looks as if it had closed its channel
+            pass
+        with pytest.raises(HostFault, match="killed from outside"):
+            await step
+
+
 async def test_a_host_that_stands_still_blames_no_child(make_spec, make_text_env):
     settings = LocalSandboxSettings(limits=Limits(wall_factor=0.0, wall_floor=1.0, episode_wall=1.5))
     async with open_sandbox(settings) as sandbox, await sandbox.open(make_spec(make_text_env())) as env:

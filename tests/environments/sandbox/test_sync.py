@@ -37,5 +37,6 @@ def test_the_blocking_face_says_what_is_wrong_where_it_cannot_work(make_spec, ma
 
         vars(sandbox)["_thread"].run(ask_from_within())
         env.reset(0)
+    env.close()
     with pytest.raises(RuntimeError, match="it is closed"):
         sandbox.open(spec)
