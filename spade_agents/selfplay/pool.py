@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,8 +17,8 @@ from spade_agents.errors import UsageError
 from spade_agents.files import write_whole
 from spade_agents.telemetry import MetricsLog
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import Certificate, CertificateError
-from spade_environments.loader import read_source
+from spade_environments.certificate import Certificate, CertificateError, read_certificate
+from spade_environments.loader import load_spec, read_source, spec_path
 from spade_environments.registry import catalogue, is_catalogue
 from spade_environments.spec import SpecError
 
@@ -97,7 +97,10 @@ class Pool:
         try:
             return tuple(entry["id"] for entry in json.loads(path.read_text(encoding="utf-8"))["environments"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.path} is no pool: its pool.json cannot be read ({error})") from error
+            raise UsageError(
+                f"{self.path} is no pool: its pool.json cannot be read ({error}); "
+                "wanted a run's environments folder, or one with NAME.py and NAME.spec.json beside it"
+            ) from error
 
     def spec(self, environment_id: str) -> EnvironmentSpec:
         """One environment, hint included.
@@ -138,18 +141,12 @@ class Pool:
 
 
 def pool_specs(source: str) -> tuple[EnvironmentSpec, ...]:
-    """The environments of a fixed pool: the hand-written `catalogue`, or a pool folder.
+    """The environments of a fixed pool: the hand-written `catalogue`, a pool folder, or a folder of files.
 
     Raises:
         UsageError: no such pool, or an empty one.
     """
-    if source == "catalogue":
-        return catalogue()
-    pool = Pool(Path(source))
-    specs = tuple(pool.spec(identity) for identity in pool.ids())
-    if not specs:
-        raise UsageError(f"the pool {source} is empty; give one with environments, or 'catalogue'")
-    return specs
+    return catalogue() if source == "catalogue" else tuple(entry.spec for entry in _entries(Path(source)))
 
 
 def trainable_specs(source: str) -> tuple[EnvironmentSpec, ...]:
@@ -158,9 +155,10 @@ def trainable_specs(source: str) -> tuple[EnvironmentSpec, ...]:
     Raises:
         UsageError: no such pool, or one with an environment that may be played and not trained on.
     """
-    specs = pool_specs(source)
-    for spec in specs if source != "catalogue" else ():
-        certificate = Pool(Path(source)).certificate(spec.id)
+    if source == "catalogue":
+        return catalogue()
+    entries = _entries(Path(source))
+    for spec, certificate, place in entries:
         if is_catalogue(spec):
             continue
         found = "has no certificate" if certificate is None else f"is {certificate.verdict.value}"
@@ -170,9 +168,36 @@ def trainable_specs(source: str) -> tuple[EnvironmentSpec, ...]:
             continue
         raise UsageError(
             f"the environment {spec.name!r} in the pool {source} {found}: it can be played, and is never trained on; "
-            f"run spade env certify {Path(source) / spec.id}, or take it out of the pool"
+            f"run spade env certify {place}, or take it out of the pool"
         )
-    return specs
+    return tuple(entry.spec for entry in entries)
+
+
+class _Entry(NamedTuple):
+    """An environment of a fixed pool, and where it lies."""
+
+    spec: EnvironmentSpec
+    certificate: Certificate | None
+    place: Path
+
+
+def _entries(path: Path) -> tuple[_Entry, ...]:
+    """What a pool folder holds, or, without a `pool.json`, the files `NAME.py` with `NAME.spec.json` beside them."""
+    pool = Pool(path)
+    files = [] if (path / "pool.json").exists() else [file for file in path.glob("*.py") if spec_path(file).exists()]
+    if files:
+        return tuple(_file_entry(file) for file in sorted(files))
+    entries = tuple(_Entry(pool.spec(each), pool.certificate(each), path / each) for each in pool.ids())
+    if not entries:
+        raise UsageError(f"the pool {path} is empty; give one with environments, or 'catalogue'")
+    return entries
+
+
+def _file_entry(path: Path) -> _Entry:
+    try:
+        return _Entry(load_spec(path), read_certificate(path), path)
+    except (OSError, SpecError, CertificateError) as error:
+        raise UsageError(f"the pool's environment {path} cannot be read: {error}") from error
 
 
 def _headline(spec: EnvironmentSpec) -> dict[str, Any]:

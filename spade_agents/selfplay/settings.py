@@ -118,7 +118,7 @@ class StaticPool(Section):
 
     type: Literal["static"] = "static"
     source: str = "catalogue"
-    """`catalogue` or a pool folder."""
+    """`catalogue`, a pool folder, or a folder of files `NAME.py` with spec and certificate beside them."""
 
 
 class FrontierPool(Section):

@@ -11,7 +11,7 @@ from spade_agents.selfplay.pool import OutcomeRow, Pool, pool_specs, trainable_s
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.trajectory import Outcome, Trajectory
 from spade_environments import EnvironmentSpec, Skill
-from spade_environments.certificate import Certificate, CertificateSettings, Verdict
+from spade_environments.certificate import Certificate, CertificateSettings, Verdict, write_certificate
 from spade_environments.registry import catalogue
 from tests.agents.selfplay.scripted import settings
 
@@ -134,6 +134,29 @@ def test_a_pool_with_an_environment_that_is_not_proven_can_be_played_and_not_tra
     assert len(pool_specs(str(tmp_path))) == 3
     with pytest.raises(UsageError, match=rf"'it' in the pool .* {told}: it can be played, and is never trained on"):
         trainable_specs(str(tmp_path))
+
+
+def written(folder, name, certificate):
+    made = spec(name)
+    (folder / f"{name}.py").write_text(made.source)
+    (folder / f"{name}.spec.json").write_text(made.to_json(source=False))
+    if certificate is not None:
+        write_certificate(folder / f"{name}.py", certificate)
+    return made
+
+
+def test_files_with_their_specs_and_certificates_beside_them_are_a_pool(tmp_path):
+    second, first = (written(tmp_path, name, certificate_of(spec(name))) for name in ("second", "first"))
+    (tmp_path / "notes.py").write_text("")
+    assert pool_specs(str(tmp_path)) == trainable_specs(str(tmp_path))
+    assert [found.id for found in pool_specs(str(tmp_path))] == [first.id, second.id]
+    written(tmp_path, "unsure", None)
+    assert len(pool_specs(str(tmp_path))) == 3
+    with pytest.raises(UsageError, match=r"has no certificate.*run spade env certify .*unsure\.py"):
+        trainable_specs(str(tmp_path))
+    (tmp_path / "first.spec.json").write_text("[]")
+    with pytest.raises(UsageError, match=r"first\.py cannot be read"):
+        pool_specs(str(tmp_path))
 
 
 def test_a_run_on_a_pool_that_holds_an_unproven_environment_is_refused_before_it_starts(tmp_path):
