@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -55,6 +56,7 @@ class PlainSandbox:
             "cpu_seconds": math.ceil(settings.limits.episode_cpu) + 1,
         }
         self._children: set[_PlainChild] = set()
+        self._closed = False
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
         """A fresh interpreter with the source of `spec` loaded; `zygote` is its hash seed.
@@ -62,7 +64,10 @@ class PlainSandbox:
         Raises:
             EnvironmentFault: the source was refused, or broke a limit while it was loaded.
             HostFault: no interpreter could be started.
+            ValueError: another hash seed than 0 or 1.
         """
+        if zygote not in (0, 1):
+            raise ValueError(f"there is no zygote {zygote!r}; use 0 or 1")
         size = len(spec.source.encode(errors="surrogatepass"))
         if size > self.limits.source:
             told = f"the source is {size} bytes; at most {self.limits.source}"
@@ -71,6 +76,8 @@ class PlainSandbox:
         options = json.dumps({**self._options, "numpy_folder": folder})
 
         async def connect() -> _PlainChild:
+            if self._closed:
+                raise RuntimeError("the sandbox is closed; open another one")
             child = _PlainChild(self, options, zygote)
             self._children.add(child)
             await child.start()
@@ -83,7 +90,8 @@ class PlainSandbox:
         self._children.discard(child)
 
     async def aclose(self) -> None:
-        """End every process."""
+        """End every process, and start no other."""
+        self._closed = True
         for child in tuple(self._children):
             await child.aclose()
 
@@ -93,7 +101,7 @@ class _PlainChild:
 
     def __init__(self, sandbox: PlainSandbox, options: str, hash_seed: int) -> None:
         self._sandbox, self._limits = sandbox, sandbox.limits
-        self._phase, self._spent = "load", 0.0
+        self._phase, self._spent, self._asked = "load", 0.0, False
         self._fault: SandboxFault | None = None
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
@@ -143,7 +151,9 @@ class _PlainChild:
         await self._ended(HostFault(FaultKind.HOST_FAULT, "close", "the episode was closed"))
 
     async def _answer(self, frame: bytes, wall: float) -> bytes:
-        started = time.monotonic()
+        if self._asked:
+            raise RuntimeError("an episode takes one request at a time")
+        self._asked, started = True, time.monotonic()
         try:
             async with asyncio.timeout(wall):
                 return await self._exchange(frame)
@@ -156,6 +166,9 @@ class _PlainChild:
             raise
         finally:
             self._spent += time.monotonic() - started
+            self._asked = False
+            if self._fault is not None:
+                self._channel.close()
 
     async def _exchange(self, frame: bytes) -> bytes:
         loop = asyncio.get_running_loop()
@@ -178,7 +191,12 @@ class _PlainChild:
         """The fault that ended the child, which is gone once this returns; the first one stays."""
         if self._fault is None:
             self._fault = fault or HostFault(FaultKind.HOST_FAULT, self._phase, "the child is being ended")
-            self._channel.close()
+            with contextlib.suppress(OSError):
+                self._channel.shutdown(socket.SHUT_RDWR)  # wakes who waits for an answer, and then closes it
+            if not self._asked:
+                self._channel.close()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # and what it has started
             os.kill(self._process.pid, signal.SIGKILL)  # not Popen.kill, which would reap it and lose its CPU time
             _, status, usage = await asyncio.to_thread(os.wait4, self._process.pid, 0)
             self._process.returncode = code = os.waitstatus_to_exitcode(status)

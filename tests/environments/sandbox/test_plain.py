@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -111,6 +113,50 @@ async def test_closing_the_sandbox_leaves_no_process(make_spec, make_text_env):
         pid = env._backend._process.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_closing_an_episode_wakes_who_waits_for_it_and_two_requests_at_once_are_refused(
+    sandbox, make_spec, make_text_env
+):
+    env = await sandbox.open(make_spec(make_text_env(step="import queue; queue.Queue().get()")))
+    await env.reset(0)
+    step = asyncio.create_task(env.step(ACT))
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="one request at a time"):
+        await env.step(ACT)
+    async with asyncio.timeout(60):  # the wall limit is 120 s
+        await env.aclose()
+        with pytest.raises(HostFault, match="closed"):
+            await step
+
+
+async def test_what_an_episode_has_started_ends_with_it(sandbox, make_spec, make_text_env):
+    wait = "if not pid: __import__('queue').Queue().get()"
+    step = f"import os\npid = os.fork()\n{wait}\nreturn str(pid), 0.0, False, False, {{}}"
+    async with await sandbox.open(make_spec(make_text_env(step=step))) as env:
+        await env.reset(0)
+        grandchild = int((await env.step(ACT)).observation.text)
+        os.kill(grandchild, 0)
+    until = time.monotonic() + 10
+    while _lives(grandchild) and time.monotonic() < until:
+        pass
+    assert not _lives(grandchild)
+
+
+def _lives(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_a_closed_sandbox_opens_no_more(make_spec, make_text_env):
+    async with open_sandbox(LocalSandboxSettings(), system="darwin") as opened:
+        with pytest.raises(ValueError, match="use 0 or 1"):
+            await opened.open(make_spec(make_text_env()), zygote=2)
+    with pytest.raises(RuntimeError, match="closed"):
+        await opened.open(make_spec(make_text_env()))
 
 
 async def test_windows_has_no_sandbox():
