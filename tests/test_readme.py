@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 
 from spade_agents.cli import app, main
+from spade_agents.cli.configurations import configuration_path
+from spade_agents.selfplay.settings import RunSettings
+from spade_agents.settings import load_settings
 from spade_environments import Env
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 COMMANDS = sorted(set(re.findall(r"\bspade ((?:agent |corpus |env |model |nano )?[a-z]+)(?= |`)", README)))
+
+SETTINGS = re.findall(r"\bspade train (\S+) ((?:[a-z_.]+=[^\s`]+ ?)+)", README)
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -57,6 +62,12 @@ def test_the_readme_names_every_command():
     for group in app.registered_groups:
         named += [f"{group.name} {command.name}" for command in group.typer_instance.registered_commands]
     assert set(named) <= set(COMMANDS)
+
+
+def test_settings_are_changed_in_the_readme_by_values_that_fit():
+    assert len(SETTINGS) >= 2
+    for configuration, overrides in SETTINGS:
+        load_settings(RunSettings, configuration_path(configuration), overrides.split())
 
 
 @pytest.mark.parametrize(("name", "base"), [("tidy_shelf", "text"), ("stock_room", "tool")])
