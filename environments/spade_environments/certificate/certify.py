@@ -157,6 +157,9 @@ async def _run(name: Gate, gate: GateFunction, trial: Trial) -> GateResult:
         status, evidence = GateStatus.UNDECIDED, fault_evidence(fault)
         if not is_ours(fault):
             status, repair = GateStatus.FAILED, f"{evidence}. {fault_repair(fault)}"
+    except TimeoutError as error:
+        told = str(error) or f"the gate did not end within {trial.settings.seconds:g} s"
+        status, evidence = GateStatus.UNDECIDED, f"TimeoutError: {told}"
     except Exception as error:
         # Ours, whatever it is: the environment must neither profit from it nor be blamed for it.
         status, evidence = GateStatus.UNDECIDED, f"{type(error).__name__}: {error}"

@@ -16,9 +16,10 @@ from .findings import shown
 if TYPE_CHECKING:
     from spade_environments.sandbox import EpisodeEnv, Sandbox
 
-__all__ = ["Children", "Player", "Slot", "Step", "Transcript", "scripted"]
+__all__ = ["REPLACEMENTS", "Children", "Player", "Slot", "Step", "Transcript", "scripted"]
 
 T = TypeVar("T")
+REPLACEMENTS = 2
 _USED_UP = (FaultKind.BUDGET_EPISODE, FaultKind.MEMORY)
 
 
@@ -91,10 +92,12 @@ class Children:
     """The children of one certification, one in each slot, opened when first used.
 
     A child plays many episodes, which saves forks and shows whether an episode leaves something behind for the next.
-    Limits hold for a child's whole life, so one that reaches a limit after its first episode is replaced once.
+    Limits hold for a child's whole life, so one that reaches a limit after its first episode is replaced, and what it
+    was at is tried once more: at most `replacements` times in all, or a slow environment would be certified for hours.
     """
 
-    def __init__(self, spec: EnvironmentSpec, sandbox: Sandbox) -> None:
+    def __init__(self, spec: EnvironmentSpec, sandbox: Sandbox, *, replacements: int = REPLACEMENTS) -> None:
+        self._replacements = replacements
         self._spec = spec
         self._sandbox = sandbox
         self._envs: dict[Slot, EpisodeEnv] = {}
@@ -118,7 +121,7 @@ class Children:
         try:
             first = await env.reset(seed, fresh=False)
         except EnvironmentFault as fault:
-            again = self._episodes[slot] > 0 and fault.kind in _USED_UP
+            again = self._episodes[slot] > 0 and self._may_replace(fault)
             await self.drop(slot)
             if again:
                 return await self.reset(slot, seed)
@@ -140,7 +143,7 @@ class Children:
             try:
                 result = await env.step(action)
             except EnvironmentFault as fault:
-                again = self._episodes[slot] > 1 and fault.kind in _USED_UP
+                again = self._episodes[slot] > 1 and self._may_replace(fault)
                 await self.drop(slot)
                 if again:
                     return await self.play(slot, seed, player, limit=limit)
@@ -163,12 +166,19 @@ class Children:
         try:
             return await question(self._envs[slot])
         except EnvironmentFault as fault:
-            again = self._episodes[slot] > 1 and fault.kind in _USED_UP
+            again = self._episodes[slot] > 1 and self._may_replace(fault)
             await self.drop(slot)
             if again:
                 return await self._ask(slot, seed, question)
             fault.add_note(f"seed {seed}")
             raise
+
+    def _may_replace(self, fault: EnvironmentFault) -> bool:
+        """Whether to open another child for the one that this fault ended; counted."""
+        if fault.kind not in _USED_UP or self._replacements == 0:
+            return False
+        self._replacements -= 1
+        return True
 
     async def drop(self, slot: Slot) -> None:
         """Close the child in `slot`; the next use opens a fresh one."""

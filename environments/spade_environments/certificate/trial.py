@@ -13,13 +13,16 @@ from spade_environments.types import Action, Reply
 
 from .findings import Rejection, Unproven, fault_evidence, fault_repair, is_ours
 from .novelty import Admission, Novelty
-from .plays import Children, Slot, Step, Transcript, scripted
+from .plays import REPLACEMENTS, Children, Slot, Step, Transcript, scripted
 from .types import CertificateSettings
 
 if TYPE_CHECKING:
     from spade_environments.sandbox import EnvironmentDescription, Sandbox
 
 __all__ = ["Trial", "by_goal", "seeds_of"]
+
+
+SEEDS_A_REPLACEMENT = 50
 
 
 def seeds_of(spec: EnvironmentSpec, count: int, *, skip: int = 0) -> tuple[int, ...]:
@@ -64,7 +67,8 @@ class Trial:
         novelty: Novelty | Admission | None = None,
     ) -> Trial:
         seeds = seeds_of(spec, settings.seeds)
-        return cls(spec=spec, settings=settings, seeds=seeds, children=Children(spec, sandbox), novelty=novelty)
+        children = Children(spec, sandbox, replacements=REPLACEMENTS + len(seeds) // SEEDS_A_REPLACEMENT)
+        return cls(spec=spec, settings=settings, seeds=seeds, children=children, novelty=novelty)
 
     @property
     def declared(self) -> EnvironmentDescription:

@@ -96,6 +96,27 @@ async def test_a_child_whose_budget_other_episodes_used_up_is_replaced_once(dial
         assert sandbox.children == sound.children + 1
 
 
+@pytest.mark.parametrize("every", [30, 90])
+async def test_an_environment_that_uses_up_child_after_child_is_rejected(every, dial, make_sandbox, make_spec):
+    used_up = {
+        moment: EnvironmentFault(FaultKind.BUDGET_EPISODE, "step", "20.1 s of CPU") for moment in range(60, 9000, every)
+    }
+    sandbox = make_sandbox(used_up)
+    certificate = await certify(make_spec(dial), sandbox, settings=FEW)
+    assert certificate.verdict is Verdict.REJECTED
+    assert "Make an episode cheaper" in certificate.repair
+    assert len(sandbox.operations) < 60 + 4 * every
+
+
+async def test_a_gate_without_an_end_says_how_long_it_was_waited_for(dial, make_sandbox, make_spec):
+    async def hanging(trial):
+        await asyncio.Event().wait()
+
+    settings = CertificateSettings(seeds=2, seconds=0.05)
+    certificate = await certify(make_spec(dial), make_sandbox(), settings=settings, gates={**GATES, Gate.LOAD: hanging})
+    assert "did not end within 0.05 s" in certificate.reason.evidence
+
+
 async def test_a_cancelled_certificate_leaves_no_child_open(dial, make_sandbox, make_spec):
     async def hanging(trial):
         await trial.children.reset(Slot.OTHER, 1)
