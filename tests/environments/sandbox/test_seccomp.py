@@ -85,6 +85,14 @@ def test_memory_is_never_shared_nor_hidden_from_the_watch(machine):
     assert [verdict(number, 0, 0, advice) for advice in (12, 20, 21)] == [refused(errno.EPERM)] * 3
 
 
+def test_a_futex_waits_and_wakes_and_ties_no_other_process(machine):
+    column, verdict = machine
+    number = seccomp._SPECIAL["futex"][column]
+    plain, others = (0, 1, 3, 4, 5, 9, 10), (2, 6, 7, 8, 11, 12, 13)
+    assert {verdict(number, 0, kind | mode) for kind in plain for mode in (0, 128, 256, 384)} == {ALLOW}
+    assert {verdict(number, 0, kind | mode) for kind in others for mode in (0, 128)} == {refused(errno.ENOSYS)}
+
+
 def test_a_descriptors_flags_are_read_and_never_set(machine):
     column, verdict = machine
     number = seccomp._SPECIAL["fcntl"][column]
