@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from spade_environments.validation import clean_text
+
 __all__ = ["EnvironmentFault", "FaultKind", "HostFault", "SandboxFault"]
 
 
@@ -30,10 +32,11 @@ class SandboxFault(Exception):
     Attributes:
         kind: which fault.
         phase: `load`, `reset`, `step`, `solution` or `close`.
-        detail: at most 500 characters for a person or a designer to read.
+        detail: at most 500 characters for a person or a designer to read, cleaned as observations are.
     """
 
     def __init__(self, kind: FaultKind, phase: str, detail: str = "") -> None:
+        detail = clean_text(detail)
         super().__init__(f"{kind.value} in {phase}" + (f": {detail}" if detail else ""))
         self.kind = kind
         self.phase = phase

@@ -22,7 +22,7 @@ ARGUMENTS_LIMIT = 32_000
 _INTEGER_LIMIT = 2**63
 _DEPTH_LIMIT = 32
 _SHOWN = 80
-_DIRTY = re.compile("[\x00-\x08\x0b-\x1f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_DIRTY = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,7 +49,7 @@ class CallError(NamedTuple):
 
 
 def clean_text(text: str) -> str:
-    r"""`text` without C0 controls (newline and tab stay) and without bidirectional controls.
+    r"""`text` without C0 and C1 controls (newline and tab stay) and without bidirectional controls.
 
     >>> clean_text("a\x00b\u202ec\td")
     'abc\td'

@@ -382,36 +382,3 @@ async def test_what_a_child_tries_on_the_machine_is_refused(name, sandbox, make_
     async with await sandbox.open(make_spec(make_text_env(step=step))) as env:
         await env.reset(0)
         assert (await env.step(ACT)).observation.text != "done"
-
-
-UNLOCKED = "self._unlocked_now = ()"
-TURNCOATS = {
-    "an instance with a step of its own": (
-        "", f"{UNLOCKED}; self.step = lambda action: ('won', 1.0, True, False, {{}})",
-    ),
-    "an instance with tools of its own": ("", "self.available_tools = lambda: ('act', 'other')"),
-    "a goal that is met by nothing": ("Goal.met = lambda *_: True\n", "pass"),
-    "goals of a kind of its own": ("", "Mine = type('Mine', (Goal,), {'met': lambda *_: True}); self.kind = Mine"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TURNCOATS)
-async def test_what_the_base_decides_no_designed_class_takes_over(name, sandbox, make_spec):
-    top, setup = TURNCOATS[name]
-    body = TOOL_ENV.replace("{SETUP}", f"0\n        {setup}").replace("{CHECK}", "False")
-    goals = "if hasattr(self, 'kind'): return [self.kind('state', 'Do it.', lambda *_: False)]"
-    body = top + body.replace("{TOOL}", "self.state += 1").replace("{GOALS}", goals)
-    async with await sandbox.open(make_spec(body)) as env:
-        await env.reset(0)
-        assert [tool.name for tool in env.tools] == ["act"]
-        await env.step(ACT)
-        result = await env.step(Reply(text="done"))
-    assert (result.reward, result.terminated) == (0.0, True)
-
-
-async def test_a_base_that_was_spoilt_is_refused_at_load(sandbox, make_spec):
-    body = TOOL_ENV.replace("{SETUP}", "0").replace("{CHECK}", "False").replace("{TOOL}", "pass")
-    spoilt = "ToolEnv.step = lambda self, action: ('won', 1.0, True, False, {})\n" + body.replace("{GOALS}", "pass")
-    with pytest.raises(EnvironmentFault, match="has a step of its own") as caught:
-        await sandbox.open(make_spec(spoilt))
-    assert caught.value.kind is FaultKind.REJECT
