@@ -46,14 +46,23 @@ def specs_at(target: str) -> list[NamedSpec]:
     """
     path = _of_a_run(Path(target)) if target else Path()
     if not target or not path.is_dir():
-        spec = find(target)
-        return [NamedSpec(target, spec, path if path.exists() else None)]
+        return [NamedSpec(target, _found(target), path if path.exists() else None)]
     found = [
         NamedSpec(str(source), _read(source), source) for source in sorted(path.rglob("*.py")) if _has_spec(source)
     ]
     if not found:
         raise UsageError(f"{path} holds no environment: wanted NAME.py with NAME.spec.json beside it, or a run's pool")
     return found
+
+
+def _found(target: str) -> EnvironmentSpec:
+    try:
+        return find(target)
+    except SpecError as error:
+        file = Path(f"{target}.py")
+        if target and file.is_file():
+            raise SpecError(f"no environment is named {target!r}, but there is the file {file}: give that") from error
+        raise
 
 
 def _of_a_run(path: Path) -> Path:

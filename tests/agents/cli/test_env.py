@@ -240,6 +240,16 @@ def test_a_scaffold_needs_a_plain_name(capsys: pytest.CaptureFixture[str], tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_is_named_without_its_ending_is_pointed_at(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "env", "new", "mine", "--base", "text")[0] == 0
+    code, _, err = run(capsys, "env", "certify", "mine")
+    assert code == 2
+    assert "there is the file mine.py: give that" in err
+
+
 def test_a_scaffold_never_replaces_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     (tmp_path / "mine.spec.json").write_text("{}")
     code, _, err = run(capsys, "env", "new", "mine", "--base", "text", "--out", str(tmp_path))
