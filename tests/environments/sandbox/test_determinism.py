@@ -131,3 +131,25 @@ async def test_source_without_numpy_does_not_find_it(sandbox, make_spec, make_te
     async with await sandbox.open(make_spec(body)) as env:
         await env.reset(0)
         assert (await env.step(ACT)).observation.text == "False"
+
+
+FINALISED = """
+class Loop:
+    gone = 0
+
+    def __init__(self):
+        self.own = self
+
+    def __del__(self):
+        Loop.gone += 1
+"""
+
+
+async def test_objects_are_finalised_at_the_same_point_however_old_the_zygote_is(make_spec, make_text_env):
+    reset = "made = 0\nwhile not Loop.gone:\n    made += 1\n    Loop()\nreturn str(made), {}"
+    spec, said = make_spec(make_text_env(top=FINALISED, reset=reset)), []
+    async with open_sandbox() as sandbox:
+        for _ in range(30):
+            async with await sandbox.open(spec) as env:
+                said.append((await env.reset(0)).text)
+    assert len(set(said)) == 1
