@@ -70,7 +70,7 @@ class Zygote(Attendant):
     def live(self) -> None:
         """In a child that is shut in: do what it is there for."""
         sys.stdin = sys.stdout = sys.stderr = _Nowhere()
-        gc.collect()  # all count from nothing to the next collection, which may call finalisers, however old the zygote is
+        gc.collect()  # the next collection, which may call finalisers, comes as soon in an old zygote as in a young one
         worker.serve(lockdown.CHANNEL)
 
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:

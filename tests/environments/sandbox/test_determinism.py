@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from spade_environments import ToolCall
+from spade_environments.sandbox import open_sandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ACT = ToolCall(name="act", arguments={"action": "x"})
