@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -146,6 +147,7 @@ def test_a_signature_tells_names_kinds_and_what_is_optional():
 def test_ctrl_c_on_a_terminal_ends_at_once_and_cleanly():
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job, as this may be one, ignores it
         os.execv(SPADE, [str(SPADE), "play", "ticket_desk", "--seed", "3"])
     shown = b""
     while b"\n> " not in shown.replace(b"\r", b""):
