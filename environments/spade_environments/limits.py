@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["Limits"]
@@ -44,6 +45,14 @@ class Limits:
     def cpu(self, operation: str) -> float:
         """CPU seconds of one request."""
         return self.step_cpu if operation == "step" else self.load_cpu
+
+    @property
+    def kernel_cpu(self) -> int:
+        """Whole CPU seconds after which the kernel itself ends a child, well behind the host's own clock.
+
+        The kernel counts in ticks, and by up to a fifth more than the clock that the host reads.
+        """
+        return math.ceil(1.5 * self.episode_cpu) + 1
 
     def wall(self, operation: str) -> float:
         """Wall seconds of one request."""

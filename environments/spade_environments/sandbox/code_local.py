@@ -114,7 +114,7 @@ class _CodeChild:
         self._socket.setblocking(False)
         self._started, self._stalled = time.monotonic(), watch.stalled
         self._loop.add_reader(self._socket.fileno(), self._read)
-        limits = {"memory": job.memory, "cpu": math.ceil(job.timeout) + 1, "flood": flood}
+        limits = {"memory": job.memory, "cpu": math.ceil(1.5 * job.timeout) + 1, "flood": flood}
         self._number, self._process = zygote.fork(theirs, *streams.copies(), **limits)
         watch.add(self)
 

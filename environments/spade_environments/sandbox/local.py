@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -103,7 +102,7 @@ async def open_local(settings: LocalSandboxSettings) -> AsyncIterator[LocalSandb
         "extra_modules": list(settings.extra_modules),
         "layers": list(settings.layers),
         "memory_bytes": limits.memory,
-        "cpu_seconds": math.ceil(limits.episode_cpu) + 1,
+        "cpu_seconds": limits.kernel_cpu,
     }
     supervisor = Supervisor(options)
     sandbox = LocalSandbox(settings, supervisor)

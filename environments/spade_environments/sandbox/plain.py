@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import signal
 import socket
@@ -53,7 +52,7 @@ class PlainSandbox:
         self.limits = settings.limits
         self._options = {
             "extra_modules": list(settings.extra_modules),
-            "cpu_seconds": math.ceil(settings.limits.episode_cpu) + 1,
+            "cpu_seconds": settings.limits.kernel_cpu,
         }
         self._children: set[_PlainChild] = set()
         self._closed = False
