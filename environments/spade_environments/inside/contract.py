@@ -18,6 +18,7 @@ TOOL_NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 2000
 MAX_TURNS_LIMIT = 25
 REPLY_LIMIT = 300
+NUMBERS_LIMIT = 25
 # Whole or nothing: what stands in a longer number, a version or a quantity with its unit is no number of its own.
 _NUMBER = re.compile(r"(?<![\w.])-?(?>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?!\w|\.\d)")
 
@@ -124,6 +125,8 @@ _met = Goal.met  # bound early: what a designed class makes of the method later 
 def carries(reply: str, value: str | int | float) -> bool:
     """Whether `reply` (at most 300 characters) holds `value` as a whole token; numbers are compared as numbers.
 
+    A number does not count among more than 25 of them.
+
     >>> carries("It is 1,204.50 in all.", 1204.5), carries("order A1234", "A123")
     (True, False)
     """
@@ -135,7 +138,9 @@ def carries(reply: str, value: str | int | float) -> bool:
         after = r"(?!\w|\.\d)" if text[-1:].isdigit() else r"(?!\w)"
         return re.search(before + re.escape(text) + after, reply, re.IGNORECASE) is not None
     wanted = Decimal(str(value))
-    return any(_number(token) == wanted for token in _NUMBER.findall(reply.replace("\N{MINUS SIGN}", "-")))
+    told = _NUMBER.findall(reply.replace("\N{MINUS SIGN}", "-"))
+    # Who lists every number there is has told none.
+    return len(told) <= NUMBERS_LIMIT and any(_number(token) == wanted for token in told)
 
 
 def _number(token: str) -> Decimal | None:

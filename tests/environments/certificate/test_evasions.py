@@ -35,10 +35,6 @@ EVASIVE = [
     sneak("lint","patches json of the worker","vault",imports="import json\n\njson.dumps = lambda *a, **k: '{}'"),
     sneak("floor","replied check: value as a substring","vault",("value=self.codes[second])","lambda state, calls, reply: self.codes[second] in reply)")),
     sneak("floor","replied check: digits of the value in any text","vault",("value=self.codes[second])","lambda state, calls, reply: set(self.codes[second]) <= set(reply))")),
-    sneak("floor","single goal: count, small","desk",
-          ('Goal("replied", f"What is the total of order {first}?", value=self.state[first]["total"])','Goal("replied", f"What is the cross sum of the total of {first}?", value=sum(map(int, str(self.state[first]["total"]))))'),
-          ('[Call("get_order", order_id=first), str(self.state[first]["total"])]','[Call("get_order", order_id=first), str(sum(map(int, str(self.state[first]["total"]))))]'),
-          ("        ]\n\n    def solution", "        ][:1]\n\n    def solution"),('[Call("cancel_order", order_id=third)],\n        ]','[Call("cancel_order", order_id=third)],\n        ][:1]')),
     sneak("leak","hidden code in words","vault",('self.names = self.rng','self.pin = self.rng.randrange(20, 100)\n        self.names = self.rng'),('hidden = ("codes",)','hidden = ("codes", "pin")'),('f"Open {first}."','f"Open {first}. The pin is {TENS[self.pin // 10]}-{ONES[self.pin % 10]}."'),imports="\nTENS = 'x x twenty thirty forty fifty sixty seventy eighty ninety'.split()\nONES = 'zero one two three four five six seven eight nine'.split()"),
 ]  # fmt: skip
 

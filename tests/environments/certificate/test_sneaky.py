@@ -9,7 +9,6 @@ import pytest
 
 from spade_environments.certificate import CertificateSettings, Verdict, certify, certify_many
 from spade_environments.sandbox import open_sandbox
-from tests.environments.certificate.conftest import DESK
 
 CODE_WORD = '''from spade_environments import TextEnv
 
@@ -118,7 +117,7 @@ class Sums(TextEnv):
         return [str(self.answer)]
 '''
 
-BASES = {"word": CODE_WORD, "vault": VAULT, "sums": SUMS, "desk": DESK}
+BASES = {"word": CODE_WORD, "vault": VAULT, "sums": SUMS}
 START = '"A word of seven letters is sought. Ask'
 SAID = "        said = action.strip().lower()\n"
 WIN = "return 'Well.', 1.0, True, False, {}\n"

@@ -141,6 +141,8 @@ def test_a_tool_error_is_text_and_leaves_ok_false():
         ("12.5", "5", False),
         ("version 1.2.3", "1.2", False),
         ("It is 12.", "12", True),
+        (" ".join(map(str, range(100))), 17, False),
+        (" ".join(map(str, range(24))) + " so 17", 17, True),
     ],
 )
 def test_a_reply_carries_its_value_as_a_whole_token(reply, value, met):
