@@ -37,10 +37,11 @@ class Answer:
         """Set when a request goes out, which must be awaited at once; cleared here."""
 
     def deliver(self, frame: bytes) -> None:
-        """The reply; its task goes on inside this call. Only from a callback of the event loop, never from a task."""
+        """The reply; a task that waits goes on inside this call, which then must be made outside every task."""
         self.pending, self._frame = False, frame
-        if self._wake is not None:
-            self._context.run(self._wake, self)
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            self._context.run(wake, self)
 
     def give_up(self) -> None:
         """There will be no reply: the task goes on with `None`, at the event loop's next turn."""
@@ -58,6 +59,10 @@ class Answer:
         self._when_cancelled()
         return True
 
+    def done(self) -> bool:
+        """Whether nobody need wait any more."""
+        return not self.pending
+
     def result(self) -> None:
         """Called by the task that waits, as it goes on."""
         if self._cancelled is not None:
@@ -74,5 +79,6 @@ class Answer:
         return self._frame
 
     def _wake_later(self) -> None:
-        if self._wake is not None:
-            self._loop.call_soon(self._wake, self, context=self._context)
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            self._loop.call_soon(wake, self, context=self._context)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 __all__ = ["Switchboard"]
 
+_TURN = 8
+
 
 class Switchboard:
     """Tells each child that its channel can be read; a wake of the event loop serves all that are ready.
@@ -19,6 +21,8 @@ class Switchboard:
         self._loop = asyncio.get_running_loop()
         self._poll = select.epoll()
         self._readers: dict[int, Callable[[], None]] = {}
+        self._asked = self._in_a_row = 0
+        self._last = -1
         self._loop.add_reader(self._poll.fileno(), self._drain)
 
     def add(self, descriptor: int, read: Callable[[], None]) -> None:
@@ -30,6 +34,21 @@ class Switchboard:
         """Stop; to be called before the descriptor is closed."""
         del self._readers[descriptor]
         self._poll.unregister(descriptor)
+
+    def asks(self, descriptor: int) -> bool:
+        """A request goes out on `descriptor`; whether its child is alone at play and its answer may be read at once.
+
+        It is alone if it asked last as well, and nobody waits for an answer. Now and then the answer takes its way
+        through the event loop nevertheless, so that everybody else gets a turn.
+        """
+        again, self._last = descriptor == self._last, descriptor
+        self._in_a_row = (self._in_a_row + 1) % _TURN if again else 0
+        self._asked += 1
+        return self._asked == 1 and self._in_a_row > 0
+
+    def answered(self) -> None:
+        """To be called once for each request, however it ended."""
+        self._asked -= 1
 
     def close(self) -> None:
         if not self._poll.closed:

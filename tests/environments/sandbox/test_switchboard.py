@@ -54,3 +54,26 @@ async def test_closing_twice_is_closing_once():
     board = Switchboard()
     board.close()
     board.close()
+
+
+async def test_a_child_is_alone_from_its_second_request_in_a_row_and_not_for_ever():
+    board = Switchboard()
+
+    def exchange(descriptor):
+        alone = board.asks(descriptor)
+        board.answered()
+        return alone
+
+    assert [exchange(5), exchange(5), exchange(6), exchange(5), exchange(5)] == [False, True, False, False, True]
+    seen = [exchange(5) for _ in range(40)]
+    assert 4 <= seen.count(False) <= 8
+    board.close()
+
+
+async def test_nobody_is_alone_while_another_waits():
+    board = Switchboard()
+    board.asks(5)
+    board.answered()
+    board.asks(6)
+    assert [board.asks(5), board.asks(5)] == [False, False]
+    board.close()
