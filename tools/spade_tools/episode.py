@@ -22,6 +22,7 @@ from spade_environments import (
 )
 from spade_environments.sandbox import Sandbox
 from spade_environments.validation import ARGUMENTS_LIMIT, CallErrorKind
+from spade_tools.carried import Carried
 from spade_tools.types import (
     Answer,
     EpisodeLimits,
@@ -90,7 +91,7 @@ class ServedEpisode:
         self._env = env
         self._first_seed = self._seed = seed
         self._lock = asyncio.Lock()
-        self._work: asyncio.Task[Any] | None = None
+        self._work: Carried[Any] | None = None
         self._begin(None)
         self._closed = False
 
@@ -111,11 +112,11 @@ class ServedEpisode:
         """
         if self.phase is not Phase.NEEDS_RESET or self.tools:
             return
-        await self._carried(self._look())
+        await self._carried(_apart(self._look()))
 
     async def reset(self, seed: int) -> Answer:
         """Begin the instance of `seed`: play mode only."""
-        return await self._carried(self._reset(seed))
+        return await self._carried(_apart(self._reset(seed)))
 
     async def act(self, action: ToolCall | Reply) -> Answer:
         """Take one action, which counts as one turn, or say why it cannot be taken."""
@@ -163,9 +164,8 @@ class ServedEpisode:
         except BaseException:
             work.close()
             raise
-        self._work = asyncio.create_task(self._released(work))
-        result: T = await asyncio.shield(self._work)
-        return result
+        self._work = carried = Carried(self._released(work))
+        return await carried
 
     async def _released(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -246,6 +246,11 @@ class ServedEpisode:
 
     def _score(self) -> float | None:
         return self._reward if self.mode is Mode.PLAY else None
+
+
+async def _apart(work: Coroutine[Any, Any, T]) -> T:
+    """In a task of its own: a process is started on the way, with deadlines that hold on to the task they began in."""
+    return await asyncio.create_task(work)
 
 
 def _exchange(action: ToolCall | Reply, result: StepResult) -> Exchange:

@@ -10,10 +10,12 @@ from importlib.metadata import version
 from typing import Any
 
 from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
+    SERVER_INFO_META_KEY,
     CallToolRequestParams,
     GetPromptRequestParams,
     GetPromptResult,
@@ -32,6 +34,7 @@ from mcp.types import (
     TextResourceContents,
     Tool,
 )
+from mcp.types.methods import serialize_server_result, validate_client_request
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from spade_environments import Reply, ToolCall, ToolSpec
@@ -44,6 +47,7 @@ __all__ = ["MANIFEST_URI", "TASK_URI", "EpisodeServer"]
 
 TASK_URI = "spade://task"
 MANIFEST_URI = "spade://manifest"
+_CALL = "tools/call"
 _RESERVED_NAMES = frozenset(spec.name for spec in RESERVED)
 _INSTRUCTIONS = (
     "An environment to act in by tool calls. Read the task with get_task, then act with the other tools; each call "
@@ -77,8 +81,9 @@ class EpisodeServer:
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
         )
-        self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
-        self.server.middleware.clear()  # tracing spans, which nobody reads here
+        self.server.add_request_handler(_CALL, CallToolRequestParams, self._call_tool)
+        self.server.middleware[:] = [self._quick_call]  # in place of tracing spans, which nobody reads here
+        self._identity = self.server.server_info_stamp
 
     async def aclose(self) -> None:
         """End the episode, its process and every subscription."""
@@ -103,14 +108,35 @@ class EpisodeServer:
         schema = output_schema(self.episode.mode)
         return ListToolsResult(tools=[_tool(spec, schema) for spec in self.tools()])
 
+    async def _quick_call(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
+        """Answers tool calls of the newer protocol, whose requests all stand alone: checked once, the answer not again.
+
+        On the SDK's own way the request is checked twice, and what is written here is read back and written again.
+        """
+        version = ctx.protocol_version
+        if ctx.method != _CALL or ctx.request_id is None or version not in MODERN_PROTOCOL_VERSIONS:
+            return await call_next(ctx)
+        params = ctx.params
+        validate_client_request(_CALL, version, params)
+        assert params is not None
+        answer = await self._call(ctx, params["name"], params.get("arguments") or {})
+        result = _result(answer)
+        if answer.is_error or answer.new_tools:  # what a client has sent, or a schema, may stand in it
+            result = serialize_server_result(_CALL, version, result)
+        result["_meta"] = {SERVER_INFO_META_KEY: dict(self._identity)}
+        return result
+
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
+        return _result(await self._call(context, params.name, params.arguments or {}))
+
+    async def _call(self, context: ServerRequestContext[Any], name: str, arguments: Mapping[str, Any]) -> Answer:
         if self.episode.phase is Phase.NEEDS_RESET:
             await self.episode.start()
         before = self.episode.tools
-        answer = await self._answer(params.name, params.arguments or {})
+        answer = await self._answer(name, arguments)
         if self.episode.tools is not before:
             await self._tell_of_tools(context)
-        return _result(answer)
+        return answer
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         episode = self.episode
@@ -221,7 +247,7 @@ class _Server(Server[Any]):
 
 
 def _result(answer: Answer) -> dict[str, Any]:
-    """A CallToolResult as it stands on the wire, where the SDK checks it: a model of it would be checked twice."""
+    """A CallToolResult as it stands on the wire: a model of it would be checked once more than that."""
     structured: dict[str, Any] = {"observation": answer.text, "over": answer.over}
     texts = [answer.text]
     if answer.error is not None:
