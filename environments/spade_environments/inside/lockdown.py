@@ -116,6 +116,7 @@ def seal_zygote(policy: Policy) -> None:
         OSError: a layer could not be put on, or does not hold.
     """
     be_first_to_die()
+    _let_others_finish()
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK):
         resource.setrlimit(kind, (0, 0))
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -177,6 +178,17 @@ def be_first_to_die() -> None:
     file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(file, b"1000")
     os.close(file)
+
+
+def _let_others_finish() -> None:
+    """A child that wakes on the host's processor does not put the host aside, which has more requests to send.
+
+    Its share of the processors stays the same. Without it, each step of a crowd costs the host two changes of process.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    except OSError:
+        return  # a kernel that does not know the policy: nothing but time is lost
 
 
 def _drop_root() -> None:
