@@ -128,7 +128,9 @@ async def test_numpy_is_there_for_source_that_imports_it_and_is_seeded(name, san
 
 
 async def test_source_without_numpy_does_not_find_it(sandbox, make_spec, make_text_env):
-    body = make_text_env(step="return str('num' + 'py' in __import__('dataclasses').sys.modules), 0.0, False, False, {}")
+    body = make_text_env(
+        step="return str('num' + 'py' in __import__('dataclasses').sys.modules), 0.0, False, False, {}"
+    )
     async with await sandbox.open(make_spec(body)) as env:
         await env.reset(0)
         assert (await env.step(ACT)).observation.text == "False"
