@@ -36,6 +36,7 @@ GROWTH_ALLOWED = 1.0
 FEWEST_WAVES = 5
 """Of the second half, which the slope of memory is taken from; below it a slope says nothing and is not told."""
 WAVE_SECONDS = 300.0
+UNCHANGED_SECONDS = 2.0
 PAGE = 4096
 
 
@@ -91,12 +92,21 @@ class Served:
         )
 
     async def settled(self, baseline: State | None) -> State:
-        """The state once nothing is live, and once it holds no more than at the baseline; or as it is in the end."""
+        """The state once nothing is live, and once it holds no more than at the baseline; or as it is in the end.
+
+        Without a baseline, the state once it has not changed for `UNCHANGED_SECONDS`: children that are still being
+        ended belong to no baseline.
+        """
         deadline = time.monotonic() + WAVE_SECONDS
+        held, since = None, time.monotonic()
         while True:
             state = await self.state()
+            if state.held() != held:
+                held, since = state.held(), time.monotonic()
+            unchanged = time.monotonic() - since > UNCHANGED_SECONDS
             calm = state.table == state.connections == 0
-            if (calm and (baseline is None or state.held() <= baseline.held())) or time.monotonic() > deadline:
+            reached = unchanged if baseline is None else state.held() <= baseline.held()
+            if (calm and reached) or time.monotonic() > deadline:
                 return state
             await asyncio.sleep(0.2)
 
