@@ -91,7 +91,7 @@ async def measure(count: int, jobs: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="24 environments instead of 200")
-    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="environments at a time")
+    parser.add_argument("--jobs", type=int, default=6 * (os.cpu_count() or 1), help="environments at a time")
     arguments = parser.parse_args()
     found = asyncio.run(measure(24 if arguments.quick else 200, arguments.jobs))
     for name in ("all_gates", "core_gates"):

@@ -21,14 +21,16 @@ __all__ = ["certificate_state", "certify", "exit_code", "verdict_page"]
 SEEDS = 8
 MAX_SEEDS = 1000
 MAX_JOBS = 64
+JOBS_PER_CORE = 6
+"""A certificate often waits for one child; so many at a time keep every core busy."""
 
 
 def certify(
     targets: Annotated[list[str], typer.Argument(metavar="NAME|FILE|DIR...", help="What to certify.")],
     seeds: Annotated[int, typer.Option(min=2, max=MAX_SEEDS, help="How many instances are played.")] = SEEDS,
     jobs: Annotated[
-        int, typer.Option(min=1, max=MAX_JOBS, help="Environments at a time; twice the cores unless given.")
-    ] = 2 * (os.cpu_count() or 1),
+        int, typer.Option(min=1, max=MAX_JOBS, help="Environments at a time; six for each core unless given.")
+    ] = min(MAX_JOBS, JOBS_PER_CORE * (os.cpu_count() or 1)),
     save: Annotated[
         bool, typer.Option("--save/--no-save", help="Whether to write NAME.certificate.json beside each file.")
     ] = True,
