@@ -75,7 +75,25 @@ class _LoopThread:
         self._loop.close()
 
 
-class SyncSandbox:
+class _OnLoopThread:
+    """What lives on a loop thread, and ends with it."""
+
+    _thread: _LoopThread
+
+    def close(self) -> None:
+        """End every process and the thread."""
+        self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncSandbox(_OnLoopThread):
     """A sandbox on an event loop of its own, in one background thread.
 
     >>> with SyncSandbox() as sandbox, sandbox.open(spec) as env:  # doctest: +SKIP
@@ -91,20 +109,8 @@ class SyncSandbox:
         """See `Sandbox.open`."""
         return SyncEpisode(self._thread.run(self._sandbox.open(spec, zygote=zygote)), self._thread)
 
-    def close(self) -> None:
-        """End every process and the thread."""
-        self._thread.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class SyncCodeRunner:
+class SyncCodeRunner(_OnLoopThread):
     """A `CodeRunner` on an event loop of its own, in one background thread.
 
     >>> with SyncCodeRunner() as runner:                       # doctest: +SKIP
@@ -127,18 +133,6 @@ class SyncCodeRunner:
     ) -> Execution:
         """See `CodeRunner.run_code`."""
         return self._thread.run(self._runner.run_code(code, stdin=stdin, timeout=timeout, memory=memory, wall=wall))
-
-    def close(self) -> None:
-        """End every process and the thread."""
-        self._thread.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def run_code(

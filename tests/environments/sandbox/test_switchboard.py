@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -50,10 +51,17 @@ async def test_a_channel_that_another_reader_removed_is_not_read_any_more(pairs)
     board.close()
 
 
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def test_closing_twice_is_closing_once():
+    before = descriptors()
     board = Switchboard()
+    assert descriptors() == before + 1
     board.close()
     board.close()
+    assert descriptors() == before
 
 
 async def test_a_child_is_alone_from_its_second_request_in_a_row_and_not_for_ever():
