@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 
 from spade_agents.errors import UsageError
 from spade_agents.power import share_upper_bound, smallest_visible_drop
+from spade_environments.wording import counted
 from spade_evals.log import EvalLog
 from spade_evals.types import Sample, SampleKey
 
@@ -42,7 +43,7 @@ def noise_lines(logs: Sequence[EvalLog]) -> list[str]:
     share, bound = changed / pairs, share_upper_bound(changed, pairs)
     smallest = smallest_visible_drop(size, bound)
     return [
-        f"{headers[0].suite}, {headers[0].model.target}: {len(runs)} runs",
+        f"{headers[0].suite}, {headers[0].model.target}: {counted(len(runs), 'run')}",
         f"  means {', '.join(f'{mean:.4f}' for mean in means)}; spread {max(means) - min(means):.4f}, "
         f"standard deviation {stdev(means):.4f}",
         f"  {share:.1%} of samples change between two runs of this one model (at most {bound:.1%}, 95 %)",

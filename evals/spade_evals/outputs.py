@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from spade_environments.wording import counted
 from spade_evals.compare import Comparison, GateSettings, Verdict
 
 __all__ = ["Judged", "github_lines", "junit_xml", "markdown"]
@@ -99,7 +100,7 @@ def _markdown_flips(comparison: Comparison) -> list[str]:
     more = [f"- and {len(lost) - _FLIPS_SHOWN} more"] if len(lost) > _FLIPS_SHOWN else []
     return [
         "",
-        f"<details><summary>{len(lost)} samples lost</summary>",
+        f"<details><summary>{counted(len(lost), 'sample')} lost</summary>",
         "",
         *shown[:_FLIPS_SHOWN],
         *more,

@@ -16,6 +16,7 @@ from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.messages import Conversation
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_environments import ToolSpec
+from spade_environments.wording import counted
 
 __all__ = ["AgentRun", "run_agent"]
 
@@ -73,7 +74,7 @@ async def run_agent(
             answer: str | None = str(result.final_output)
             used = result.context_wrapper.usage
         except MaxTurnsExceeded as error:
-            say("error", f"{max_turns} turns used up")
+            say("error", f"{counted(max_turns, 'turn')} used up")
             answer = None
             used = error.run_data.context_wrapper.usage if error.run_data else Usage()
     return AgentRun(

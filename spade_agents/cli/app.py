@@ -20,6 +20,7 @@ app = typer.Typer(
     name="spade",
     help="One language model writes its own training environments and learns from them.",
     epilog="Exit codes: 0 ok, 1 a check failed, 2 wrong usage, 3 not decidable. Start with: spade demo --quick",
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command below takes them over
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

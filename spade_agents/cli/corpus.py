@@ -9,6 +9,7 @@ import typer
 
 from spade_agents.cli.output import print_json, tell
 from spade_agents.terminal import visible_line
+from spade_environments.wording import counted
 
 __all__ = ["app"]
 
@@ -37,7 +38,7 @@ def build(
         write_corpus(out, documents)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
-    tell(f"wrote {len(documents)} documents to {out}; use them by: spade train nano designer.corpus={out}")
+    tell(f"wrote {counted(len(documents), 'document')} to {out}; use them by: spade train nano designer.corpus={out}")
 
 
 @app.command("show", epilog="Example: spade corpus show corpus.jsonl --json")
@@ -58,6 +59,6 @@ def show(
         first = [{"id": document.id, "domain": document.domain, "text": document.text} for document in drawn]
         print_json({"documents": len(found), "checksum": found.checksum, "first": first})
         return
-    tell(f"{len(found)} documents, checksum {found.checksum[:12]}")
+    tell(f"{counted(len(found), 'document')}, checksum {found.checksum[:12]}")
     for document in drawn:
         tell(f"\n{visible_line(document.id)} ({visible_line(document.domain)})\n{document.words(60)}")

@@ -10,6 +10,7 @@ from spade_agents.cli.output import tell
 from spade_agents.terminal import visible_line
 from spade_environments import Action, EnvironmentSpec, Observation, Reply, StepResult, ToolCall, ToolSpec
 from spade_environments.sandbox import EnvironmentDescription
+from spade_environments.wording import counted
 
 __all__ = ["PlayedEpisode", "Player"]
 
@@ -61,7 +62,7 @@ class Player:
         """
         self._task = self._env.reset(self._seed).text
         self._tools = list(self._env.tools)
-        tell(f"{visible_line(self._spec.name)}, seed {self._seed}, at most {self._env.max_turns} turns")
+        tell(f"{visible_line(self._spec.name)}, seed {self._seed}, at most {counted(self._env.max_turns, 'turn')}")
         tell(f"\n{self._task}\n")
         if not self._is_text:
             self._show_tools()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from spade_agents.cli.output import print_json, tell
+from spade_environments.wording import counted
 
 if TYPE_CHECKING:
     from spade_agents.report import Estimate, Evaluation
@@ -72,10 +73,12 @@ def held_out_lines(evaluations: Sequence[Evaluation], changes: Mapping[str, Esti
         before = first.parts.get(name)
         missing = f", {after.missing} missing" if after.missing else ""
         if before is None or len(evaluations) == 1:
-            lines.append(f"  {name}: {_told(after)}, {after.count} plays{missing}")
+            lines.append(f"  {name}: {_told(after)}, {counted(after.count, 'play')}{missing}")
         else:
             change = f"{after.value - before.value:+.3f} {_interval(changes.get(name), '+.3f')}"
-            lines.append(f"  {name}: {_told(before)} -> {_told(after)}  {change}, {after.count} plays{missing}")
+            lines.append(
+                f"  {name}: {_told(before)} -> {_told(after)}  {change}, {counted(after.count, 'play')}{missing}"
+            )
     return lines
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spade_agents.report.charts import sparkline
 from spade_agents.report.types import Estimate, ReportData
+from spade_environments.wording import counted
 
 __all__ = ["Card", "cards"]
 
@@ -41,7 +42,7 @@ def _held_out(data: ReportData, part: str, colour: int) -> Card:
     first, last = found[0], found[-1]
     title = f"Held-out solve rate, {part}"
     spark = sparkline([estimate.value for estimate in found], label=title, colour=colour)
-    plays = f"{last.count} plays" + (f", {last.missing} missing" if last.missing else "")
+    plays = counted(last.count, "play") + (f", {last.missing} missing" if last.missing else "")
     if len(found) == 1:
         return Card(title=title, value=f"{last.value:.2f}", told=f"{_interval(last)} · {plays}", leads=True)
     change = last.value - first.value

@@ -16,6 +16,7 @@ from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion, Outcome, Trajectory, Turn
 from spade_environments import Env, EnvironmentFault, HostFault, Observation, Reply, StepResult
 from spade_environments.validation import CallErrorKind
+from spade_environments.wording import counted
 
 __all__ = ["EPISODE_OVER", "TEARDOWN_SECONDS", "play", "prompt_style"]
 
@@ -133,7 +134,7 @@ class _Episode:
                 return Outcome.AGENT_ERROR, "the environment truncated the episode"
             conversation = _continued(conversation, completion, observations, self.style)
         self.counters["out_of_turns"] += 1
-        return Outcome.AGENT_ERROR, f"{self.env.max_turns} turns used up"
+        return Outcome.AGENT_ERROR, f"{counted(self.env.max_turns, 'turn')} used up"
 
     async def _act(self, completion: Completion) -> list[Observation]:
         """Carry out one assistant message; its turn is recorded even when the environment faults half-way."""

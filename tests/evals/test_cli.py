@@ -124,3 +124,9 @@ def test_noise_runs_a_model_on_the_same_tasks_and_tells_the_smallest_difference(
     code, _, err = spade_eval(capsys, "noise", tmp_path / "noise" / "draw-0")
     assert code == 2
     assert "at least two runs" in err
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("compare",)])
+def test_a_single_letter_asks_for_help_too(capsys, command):
+    code, out, _ = spade_eval(capsys, *command, "-h")
+    assert (code, out.split()[:2]) == (0, ["Usage:", "spade-eval"])

@@ -132,7 +132,7 @@ async def test_one_episode_more_than_the_server_holds_is_refused_until_one_ends(
         first = (await control.post("/episodes", json=WANTED)).json()
         refused = await control.post("/episodes", json=WANTED)
         assert refused.status_code == 503
-        assert "1 episodes are live" in refused.json()["error"]
+        assert "1 episode live" in refused.json()["error"]
         assert int(refused.headers["retry-after"]) > 0
         await control.delete(f"/episodes/{first['id']}")
         assert (await control.post("/episodes", json=WANTED)).status_code == 201

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from spade_environments import EnvironmentSpec
 from spade_environments.sandbox import Sandbox
+from spade_environments.wording import counted
 from spade_tools.episode import RequestError, ServedEpisode, open_episode
 from spade_tools.rates import TokenBucket
 from spade_tools.responses import NO_EPISODE, protocol_error
@@ -155,7 +156,7 @@ class EpisodeTable:
         """
         spec = self.find(request.environment)
         if self._closed or len(self._live) + self._opening >= self._settings.max_episodes:
-            told = "it is shutting down" if self._closed else f"{self._settings.max_episodes} episodes are live"
+            told = "it is shutting down" if self._closed else f"{counted(self._settings.max_episodes, 'episode')} live"
             raise FullError(f"the server takes no more episodes: {told}; end one, or wait until an idle one is reaped")
         identity = secrets.token_urlsafe(24)
         self._opening += 1

@@ -6,6 +6,7 @@ import math
 import random
 
 from spade_environments.inside.contract import MAX_TURNS_LIMIT
+from spade_environments.wording import counted
 
 from .findings import Rejection, quoted, shown
 from .lint import lint
@@ -38,8 +39,10 @@ async def load_gate(trial: Trial) -> str:
     if not 1 <= declared.max_turns <= MAX_TURNS_LIMIT:
         raise Rejection(f"max_turns is {declared.max_turns}", f"Set max_turns between 1 and {MAX_TURNS_LIMIT}.")
     if not 1 <= len(declared.tools) <= MAX_TOOLS:
-        raise Rejection(f"there are {len(declared.tools)} tools", f"Define between 1 and {MAX_TOOLS} @tool methods.")
-    return f"class {declared.class_name}, {len(declared.tools)} tools, max_turns {declared.max_turns}"
+        raise Rejection(
+            f"it declares {counted(len(declared.tools), 'tool')}", f"Define between 1 and {MAX_TOOLS} @tool methods."
+        )
+    return f"class {declared.class_name}, {counted(len(declared.tools), 'tool')}, max_turns {declared.max_turns}"
 
 
 async def reset_gate(trial: Trial) -> str:
@@ -60,7 +63,7 @@ async def reset_gate(trial: Trial) -> str:
         if number == 0 and trial.declared.hidden:
             # A path that leads nowhere faults here.
             await trial.children.hidden_values(Slot.FIRST, seed)
-    return f"{len(trial.seeds)} seeds reset, {steps} probe actions taken"
+    return f"{counted(len(trial.seeds), 'seed')} reset, {counted(steps, 'probe action')} taken"
 
 
 def _check_play(play: Transcript) -> None:
@@ -97,7 +100,7 @@ async def determinism_gate(trial: Trial) -> str:
         for seed in trial.seeds:
             check_same(trial.gold_plays[seed], others[seed], "gold")
     await _check_seeds_differ(trial)
-    return f"{len(trial.seeds)} seeds played alike in two zygotes, before and after other episodes"
+    return f"{counted(len(trial.seeds), 'seed')} played alike in two zygotes, before and after other episodes"
 
 
 def check_same(one: Transcript, other: Transcript, kind: str) -> None:
@@ -114,7 +117,9 @@ def check_same(one: Transcript, other: Transcript, kind: str) -> None:
     for number, (left, right) in enumerate(zip(one.steps, other.steps, strict=False), 1):
         if left != right:
             raise Rejection(f"{where}, action {number} ({shown(left.action)}): {_difference(left, right)}", advice)
-    raise Rejection(f"{where}: {len(one.steps)} actions in one process, {len(other.steps)} in another", advice)
+    raise Rejection(
+        f"{where}: {counted(len(one.steps), 'action')} in one process, {len(other.steps)} in another", advice
+    )
 
 
 def _difference(left: object, right: object) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from spade_environments.spec import EnvironmentSpec
+from spade_environments.wording import counted
 
 from .certify import run_gates, versions
 from .disguise import computed, stands_disguised
@@ -86,4 +87,4 @@ async def _hint_gate(trial: Trial, hint: str) -> str:
                     "and no instruction gives"
                 )
                 raise Rejection(evidence, "Say how to find it instead.")
-    return f"{len(hint)} characters, no value of {len(plays)} solutions"
+    return f"{len(hint)} characters, no value of {counted(len(plays), 'solution')}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from spade_environments.types import Action, Reply
+from spade_environments.wording import counted
 
 from .disguise import MIN_LENGTH, stands_disguised
 from .findings import Rejection, quoted, shown
@@ -103,8 +104,8 @@ def _check_hidden(trial: Trial, values: dict[int, dict[str, str]]) -> None:
     for path, seeds in found.items():
         if len(seeds) > len(trial.seeds) / 2:
             evidence = (
-                f"the hidden value {path} stands in the first observation on {len(seeds)} seeds (seed {seeds[0]}), "
-                f"as it is or in another form: {quoted(trial.probes[seeds[0]].first.text, 80)}"
+                f"the hidden value {path} stands in the first observation on {counted(len(seeds), 'seed')} "
+                f"(seed {seeds[0]}), as it is or in another form: {quoted(trial.probes[seeds[0]].first.text, 80)}"
             )
             raise Rejection(evidence, "Leave it out of the first observation, or do not call it hidden.")
 

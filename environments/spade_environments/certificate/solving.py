@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spade_environments.faults import EnvironmentFault
 from spade_environments.types import Action, Reply
+from spade_environments.wording import counted
 
 from .findings import Rejection, quoted, shown
 from .plays import Player, Slot, Transcript, scripted
@@ -31,7 +32,8 @@ async def goals_gate(trial: Trial) -> str:
             await _check_empty(trial, seed, number, "")
             if seed in trial.seeds[:_SPOKEN_SEEDS]:
                 await _check_empty(trial, seed, number, _EMPTY_WORDS)
-    return f"each of {goals} goals needs its turn, and solution() meets them in order, on {len(trial.seeds)} seeds"
+    met_on = counted(len(trial.seeds), "seed")
+    return f"{counted(goals, 'goal')}, each met in its turn alone, and by solution() in order, on {met_on}"
 
 
 async def _text_goals(trial: Trial) -> str:
@@ -41,9 +43,11 @@ async def _text_goals(trial: Trial) -> str:
             player = _repeating(text_action(tool, said))
             play = await trial.children.play(Slot.GOLD, seed, player, limit=trial.declared.max_turns)
             if play.value > 0:
-                evidence = f"seed {seed}: {len(play.steps)} empty actions ({said!r}) end with reward {play.value:g}"
+                evidence = (
+                    f"seed {seed}: reward {play.value:g} after {counted(len(play.steps), 'empty action')} ({said!r})"
+                )
                 raise Rejection(evidence, "Pay nothing for an empty or meaningless action.")
-    return f"empty actions win nothing on {len(trial.seeds)} seeds"
+    return f"empty actions win nothing on {counted(len(trial.seeds), 'seed')}"
 
 
 def _repeating(action: Action) -> Player:

@@ -18,6 +18,7 @@ app = typer.Typer(
     name="spade-eval",
     help="Evaluate checkpoints and endpoints, and compare them without being fooled by noise.",
     epilog="Exit codes: 0 ok, 1 a regression, 2 wrong usage, 3 not decidable (infrastructure, coverage, power).",
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command below takes them over
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

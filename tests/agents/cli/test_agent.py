@@ -47,7 +47,7 @@ def test_used_up_turns_are_a_failure(script):
     model = script(*[{"calls": [{"name": "get_task", "arguments": {}}]}] * 3)
     code, out, err = run("--model", model, "--mcp", SERVE, "--turns", "1")
     assert (code, err.count("cannot be reached")) == (1, 0), err
-    assert "1 turns used up" in out
+    assert "1 turn used up" in out
 
 
 def test_without_tools_a_plain_answer_is_an_answer(script):

@@ -91,3 +91,10 @@ def test_no_commands_summary_is_cut_off_in_the_list_of_commands(
         main([*group, "--help"])
     commands = capsys.readouterr().out.partition("Commands:")[2]
     assert commands and "..." not in commands
+
+
+@pytest.mark.parametrize("command", [(), ("train",), ("env", "certify"), ("nano", "build")])
+def test_a_single_letter_asks_for_help_too(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "-h"])
+    assert (ended.value.code or 0, capsys.readouterr().out.split()[:2]) == (0, ["Usage:", "spade"])
