@@ -14,6 +14,8 @@ __all__ = [
     "Normalisation",
     "OptimizerConfig",
     "Precision",
+    "RateDecay",
+    "RateSchedule",
     "TorchEngineConfig",
 ]
 
@@ -32,11 +34,43 @@ class Precision(StrEnum):
     BF16 = "bf16"
 
 
+class RateDecay(StrEnum):
+    """How the learning rate falls after its warm-up."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    COSINE = "cosine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateSchedule:
+    """The learning rate over a run's updates; see `schedule.learning_rate`.
+
+    Attributes:
+        decay: after the warm-up.
+        warmup: updates over which the rate rises.
+        updates: at which the decay ends, warm-up included; not the run's length, so that a run can be lengthened.
+        final: share of the full rate that is left then.
+    """
+
+    decay: RateDecay = RateDecay.CONSTANT
+    warmup: int = 0
+    updates: int = 0
+    final: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0 or not 0.0 <= self.final <= 1.0:
+            raise ValueError(f"found {self}; wanted warmup of 0 or more and final between 0 and 1")
+        if self.decay is not RateDecay.CONSTANT and self.updates <= self.warmup:
+            raise ValueError(f"found {self}; a {self.decay} decay wants updates above warmup, to end at")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """AdamW at a constant rate; matrices decay, vectors (norms, biases) do not."""
+    """AdamW; matrices decay, vectors (norms, biases) do not."""
 
     learning_rate: float = 1e-6
+    schedule: RateSchedule = field(default_factory=RateSchedule)
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-8

@@ -24,6 +24,7 @@ from spade_agents.training.folder import export_model, full_precision, load_mode
 from spade_agents.training.forward import TrainableForward
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
+from spade_agents.training.schedule import set_learning_rate
 from spade_agents.training.torch_engine import frozen_copy, read_state
 from spade_agents.training.update import run_update, sample_logprobs, using_threads
 from spade_agents.trajectory import TrainingSample
@@ -55,7 +56,7 @@ class DeepSpeedEngine:
         self._model = model.to(config.device).eval()
         forward = TrainableForward(self._model, config.precision)
         self._reference = frozen_copy(forward) if config.loss.kl_coefficient > 0.0 else None
-        optimizer = make_optimizer(self._model, config.optimizer)
+        self._optimizer = optimizer = make_optimizer(self._model, config.optimizer)
         with _launched():
             deepspeed = _start(config)
             self._zero, *_ = deepspeed.initialize(model=forward, optimizer=optimizer, config=_settings(config))
@@ -90,6 +91,7 @@ class DeepSpeedEngine:
         return self._update(samples, replay)
 
     def _update(self, samples: Sequence[TrainingSample], replay: Sequence[SupervisedSample]) -> UpdateMetrics:
+        set_learning_rate(self._optimizer, self.config.optimizer, self._step)
         with using_threads(self.config.threads):
             metrics = run_update(
                 self, samples, replay, config=self.config, reference=self._reference, step=self._step + 1

@@ -16,6 +16,7 @@ from spade_agents.training.folder import export_model, full_precision, load_mode
 from spade_agents.training.forward import TrainableForward
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
+from spade_agents.training.schedule import set_learning_rate
 from spade_agents.training.update import run_update, sample_logprobs, using_threads
 from spade_agents.trajectory import TrainingSample
 
@@ -62,6 +63,7 @@ class TorchEngine:
 
     def update(self, samples: Sequence[TrainingSample], *, replay: Sequence[SupervisedSample] = ()) -> UpdateMetrics:
         self._optimizer.zero_grad()
+        set_learning_rate(self._optimizer, self.config.optimizer, self._step)
         with using_threads(self.config.threads):
             metrics = run_update(
                 self, samples, replay, config=self.config, reference=self._reference, step=self._step + 1
