@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, isclose, sqrt
-from statistics import NormalDist
+from math import atan, comb, cos, isclose, pi, sin, sqrt
+from statistics import NormalDist, fmean, stdev
 from typing import TypeVar
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "bootstrap_mean",
     "clustered_mean",
     "mcnemar",
+    "mean_over_runs",
     "paired_difference",
     "wilson",
 ]
@@ -216,6 +217,48 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def mean_over_runs(values: Sequence[float], *, level: float = 0.95) -> Interval | None:
+    """Mean of one figure over independent runs, with Student's interval: runs, not their plays, are the unit.
+
+    Two runs give an interval more than six times as wide as their spread; that is what two runs know.
+
+    Args:
+        values: one a run, such as a solve rate of each seed, or the difference of two arms on each seed.
+        level: of the interval.
+
+    Returns:
+        `None` for fewer than two runs, or where all values are the same: their spread cannot be seen. 1, 2, 3 give 2
+        with an interval of 2 ± 4.303 / √3.
+    """
+    if len(values) < 2 or len(set(values)) == 1:
+        return None
+    mean, error = fmean(values), stdev(values) / sqrt(len(values))
+    half = _student_quantile(level, len(values) - 1) * error
+    return Interval(estimate=mean, low=mean - half, high=mean + half, level=level, n=len(values), standard_error=error)
+
+
+def _student_quantile(level: float, freedom: int) -> float:
+    """The t with P(|T| <= t) = level, by bisection; 12.706, 4.303, 3.182 for 0.95 and 1, 2, 3 degrees of freedom."""
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_within(middle, freedom) < level else (low, middle)
+    return high
+
+
+def _student_within(t: float, freedom: int) -> float:
+    """P(|T| <= t) for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    angle = atan(t / sqrt(freedom))
+    odd = freedom % 2 == 1
+    term = total = cos(angle) if odd else 1.0
+    if freedom == 1:
+        return 2 * angle / pi
+    for factor in range(2 if odd else 1, freedom - 2, 2):
+        term *= cos(angle) ** 2 * factor / (factor + 1)
+        total += term
+    return 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

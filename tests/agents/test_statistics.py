@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spade_agents.statistics import bootstrap_mean, clustered_mean, mcnemar, paired_difference, wilson
+from spade_agents.statistics import bootstrap_mean, clustered_mean, mcnemar, mean_over_runs, paired_difference, wilson
 
 
 def test_wilsons_interval_of_eight_in_ten():
@@ -180,3 +180,25 @@ def test_a_clustered_mean_leaves_out_what_is_missing_and_needs_two_clusters():
     assert (found.estimate, found.n, found.missing) == (1.0, 2, 1)
     assert (found.low, found.high) == (pytest.approx(0.3424, abs=1e-4), 1.0)
     assert clustered_mean({"a": [1.0, 0.0], "b": [None]}) is None
+
+
+def test_a_mean_over_runs_has_students_interval():
+    three = mean_over_runs([1.0, 2.0, 3.0])
+    assert three is not None
+    assert (three.estimate, three.n) == (2.0, 3)
+    assert three.high - 2 == pytest.approx(4.30265 / 3**0.5, abs=1e-4)
+    assert 2 - three.low == pytest.approx(three.high - 2)
+
+
+@pytest.mark.parametrize(("runs", "wanted"), [(2, 12.7062), (4, 3.18245), (5, 2.77645), (8, 2.36462), (31, 2.04227)])
+def test_the_interval_uses_the_tabled_quantile_of_its_degrees_of_freedom(runs: int, wanted: float):
+    values = [float(number) for number in range(runs)]
+    interval = mean_over_runs(values)
+    assert interval is not None
+    assert interval.standard_error is not None
+    assert (interval.high - interval.estimate) / interval.standard_error == pytest.approx(wanted, abs=1e-4)
+
+
+def test_one_run_or_runs_that_all_agree_show_no_spread():
+    assert mean_over_runs([0.5]) is None
+    assert mean_over_runs([0.5, 0.5, 0.5]) is None
