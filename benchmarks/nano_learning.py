@@ -31,7 +31,7 @@ from rich.table import Table
 
 from spade_agents.designer.memory import Memory
 from spade_agents.designer.parse import parse_design
-from spade_agents.designer.prompts import design_messages
+from spade_agents.designer.prompts import render_prompt
 from spade_agents.diversity import Diversity, measure
 from spade_agents.messages import Conversation
 from spade_agents.nano.family import family
@@ -149,7 +149,7 @@ async def sampled_designs(path: Path) -> list[str]:
         completions = await asyncio.gather(
             *(
                 policy.complete(
-                    Conversation(messages=design_messages(request, style=call.style)),
+                    Conversation(messages=render_prompt(request, style=call.style)),
                     call.sampling,
                     seed=derive_seed(settings.run.seed, "collapse", number),
                 )

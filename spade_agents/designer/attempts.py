@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spade_agents.designer.prompts import DesignRequest
+from spade_agents.designer.requests import DesignRequest
 from spade_agents.trajectory import Completion
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate
@@ -33,6 +33,8 @@ class DesignAttempt:
         repair: what the designer is told.
         spec: the environment where the completion held one.
         certificate: where it came to be certified.
+        repaired: whether the prompt showed the attempt before and what was wrong with it.
+        hints: hints asked for.
     """
 
     completion: Completion
@@ -41,6 +43,13 @@ class DesignAttempt:
     repair: str = ""
     spec: EnvironmentSpec | None = None
     certificate: Certificate | None = None
+    repaired: bool = False
+    hints: int = 0
+
+    @property
+    def told(self) -> str:
+        """In a word or two: how it ended, and at what."""
+        return f"{self.verdict.value}: {self.gate}" if self.gate else self.verdict.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from spade_agents.agent.prompts import PromptStyle
 from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, DesignOutcome
-from spade_agents.designer.parse import parse_design, parse_hint
-from spade_agents.designer.prompts import DesignRequest, design_messages, hint_messages
+from spade_agents.designer.parse import MAX_SOURCE_BYTES, SUBMIT, DesignFault, ParsedDesign, parse_design, parse_hint
+from spade_agents.designer.prompts import prompt_version, render_prompt
+from spade_agents.designer.requests import DesignRequest, HintRequest, OutputForm, RepairRequest
 from spade_agents.designer.summary import class_name
-from spade_agents.errors import ContextExhaustedError
-from spade_agents.messages import Conversation, Message
+from spade_agents.errors import ContextExhaustedError, InfrastructureError, SpadeError
+from spade_agents.messages import Conversation
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, Verdict
 
-__all__ = ["Certifier", "Designer", "DesignerSettings"]
+__all__ = ["GATE_CONTEXT", "GATE_INFRASTRUCTURE", "Certifier", "Designer", "DesignerSettings"]
+
+GATE_CONTEXT: Final = "context"
+GATE_INFRASTRUCTURE: Final = "infrastructure"
+"""What stands in the place of a gate where the prompt does not fit, or the policy failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,8 @@ class DesignerSettings:
         hint_tries: hints asked for before an environment is given up.
         repair: whether a retry shows the last attempt and what was wrong with it.
         style: of the prompts; `compact` for nano.
+        output: one fenced block, or a call of `submit_environment` where the model can.
+        max_source_bytes: longer programs are not looked at.
     """
 
     attempts: int = 5
@@ -43,6 +49,8 @@ class DesignerSettings:
     hint_tries: int = 3
     repair: bool = True
     style: PromptStyle = "full"
+    output: OutputForm = OutputForm.BLOCK
+    max_source_bytes: int = MAX_SOURCE_BYTES
 
 
 class Certifier(Protocol):
@@ -57,6 +65,20 @@ def _admit_all(spec: EnvironmentSpec) -> str | None:
     return None
 
 
+def _nothing_is_known(spec: EnvironmentSpec) -> bool:
+    return False
+
+
+Report = Callable[[int, DesignOutcome], None]
+
+
+class _Written(NamedTuple):
+    """A completion, and whether its prompt was a repair."""
+
+    completion: Completion
+    repaired: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Designer:
     """The designer's role: a policy, the certificate, and an admission rule.
@@ -66,28 +88,47 @@ class Designer:
         certifier: proves them.
         settings: attempts, sampling, style.
         admit: called one at a time in slot order (novelty); says why not, or `None`.
+        known: whether an environment is there already, to the letter; then it is not certified again.
+        bears_faults: whether a policy that fails costs its slot alone, as an undecided attempt, and no error.
     """
 
     policy: Policy
     certifier: Certifier
     settings: DesignerSettings
     admit: Callable[[EnvironmentSpec], str | None] = _admit_all
+    known: Callable[[EnvironmentSpec], bool] = _nothing_is_known
+    bears_faults: bool = False
 
-    async def design_set(self, requests: Sequence[DesignRequest], *, seed: int) -> tuple[DesignOutcome, ...]:
+    async def design_set(
+        self,
+        requests: Sequence[DesignRequest],
+        *,
+        seed: int,
+        numbers: Sequence[int] | None = None,
+        report: Report | None = None,
+    ) -> tuple[DesignOutcome, ...]:
         """Fill one slot for each request.
 
         Slots go in lock-step rounds of attempts, so that the result does not depend on timing; each slot, attempt and
         hint try has its own seed below `seed`.
 
+        Args:
+            requests: one a slot.
+            seed: of everything sampled.
+            numbers: of the slots, which their seeds depend on; 0, 1, 2 … unless given.
+            report: called with number and outcome of each slot as soon as it is decided.
+
         Raises:
-            InfrastructureError: the policy failed.
+            InfrastructureError: the policy failed, and the designer bears no faults.
         """
-        attempts: list[list[DesignAttempt]] = [[] for _ in requests]
+        slots = tuple(numbers) if numbers is not None else tuple(range(len(requests)))
+        asked = dict(zip(slots, requests, strict=True))
+        attempts: dict[int, list[DesignAttempt]] = {slot: [] for slot in slots}
         for number in range(self.settings.attempts):
-            unfilled = [slot for slot, tried in enumerate(attempts) if not _filled(tried)]
+            unfilled = [slot for slot, tried in attempts.items() if not _ended(tried)]
             tried = await asyncio.gather(
                 *(
-                    self._attempt(requests[slot], attempts[slot], seed=derive_seed(seed, "design", slot, number))
+                    self._attempt(asked[slot], attempts[slot], seed=derive_seed(seed, "design", slot, number))
                     for slot in unfilled
                 )
             )
@@ -100,17 +141,39 @@ class Designer:
             )
             for slot, attempt in zip(unfilled, hinted, strict=True):
                 attempts[slot].append(attempt)
-        return tuple(_outcome(request, tried) for request, tried in zip(requests, attempts, strict=True))
+                if report and (_ended(attempts[slot]) or number + 1 == self.settings.attempts):
+                    report(slot, _outcome(asked[slot], attempts[slot]))
+        return tuple(_outcome(asked[slot], attempts[slot]) for slot in slots)
 
     async def _attempt(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> DesignAttempt:
-        completion = await self._written(request, earlier, seed=seed)
-        parsed = parse_design(completion)
+        try:
+            written = await self._written(request, earlier, seed=seed)
+        except ContextExhaustedError as error:
+            return _undecided(GATE_CONTEXT, error)
+        except InfrastructureError as error:
+            if not self.bears_faults:
+                raise
+            return _undecided(GATE_INFRASTRUCTURE, error)
+        attempt = await self._examined(request, written.completion)
+        return replace(attempt, repaired=written.repaired)
+
+    async def _examined(self, request: DesignRequest, completion: Completion) -> DesignAttempt:
+        parsed = parse_design(completion, max_bytes=self.settings.max_source_bytes)
         if parsed.source is None:
             gate = parsed.fault.value if parsed.fault else ""
             return DesignAttempt(
                 completion=completion, verdict=AttemptVerdict.REJECTED, gate=gate, repair=parsed.repair
             )
-        spec = _spec(request, parsed.source)
+        spec = self._spec(request, parsed, parsed.source)
+        if self.known(spec):
+            told = "this very environment is there already: write another one"
+            return DesignAttempt(
+                completion=completion,
+                verdict=AttemptVerdict.REJECTED,
+                gate=DesignFault.DUPLICATE.value,
+                repair=told,
+                spec=spec,
+            )
         certificate = await self.certifier.certify(spec)
         reason = certificate.reason
         return DesignAttempt(
@@ -122,14 +185,19 @@ class Designer:
             certificate=certificate,
         )
 
-    async def _written(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> Completion:
+    async def _written(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> _Written:
         """The designer's answer; a repair that does not fit the context is asked for as if it were the first try."""
-        first, sampling = design_messages(request, style=self.settings.style), self.settings.sampling
-        if self.settings.repair and earlier:
-            conversation = Conversation(messages=first + _repair_messages(earlier[-1]))
-            with suppress(ContextExhaustedError):
-                return await self.policy.complete(conversation, sampling, seed=seed)
-        return await self.policy.complete(Conversation(messages=first), sampling, seed=seed)
+        settings, last = self.settings, earlier[-1] if earlier else None
+        tools = (SUBMIT,) if settings.output is OutputForm.CALL else ()
+        asked = replace(request, output=settings.output)
+        opening = Conversation(messages=render_prompt(asked, style=settings.style), tools=tools)
+        if settings.repair and last is not None and last.verdict is not AttemptVerdict.UNDECIDED:
+            mended = opening.then(*render_prompt(_repair(last), style=settings.style))
+            try:
+                return _Written(await self.policy.complete(mended, settings.sampling, seed=seed), repaired=True)
+            except ContextExhaustedError:
+                pass
+        return _Written(await self.policy.complete(opening, settings.sampling, seed=seed), repaired=False)
 
     def _judge(self, attempt: DesignAttempt) -> DesignAttempt:
         if attempt.verdict is not AttemptVerdict.CERTIFIED or attempt.spec is None:
@@ -143,7 +211,9 @@ class Designer:
         """A certified attempt with its hint; one that gets none is not admitted after all."""
         if attempt.verdict is not AttemptVerdict.CERTIFIED or attempt.spec is None:
             return attempt
-        conversation = Conversation(messages=hint_messages(attempt.spec.source, style=self.settings.style))
+        request = HintRequest(source=attempt.spec.source)
+        conversation = Conversation(messages=render_prompt(request, style=self.settings.style))
+        asked = 0
         for number in range(self.settings.hint_tries):
             try:
                 completion = await self.policy.complete(
@@ -151,39 +221,66 @@ class Designer:
                 )
             except ContextExhaustedError:  # a program that leaves no room for its hint cannot be admitted
                 break
+            except InfrastructureError as error:
+                if not self.bears_faults:
+                    raise
+                failed = _undecided(GATE_INFRASTRUCTURE, error)
+                return replace(attempt, verdict=failed.verdict, gate=failed.gate, repair=failed.repair, hints=asked)
+            asked += 1
             hint = parse_hint(completion)
             if hint and (await self.certifier.certify_hint(attempt.spec, hint)).verdict is Verdict.CERTIFIED:
-                return replace(attempt, spec=attempt.spec.with_hint(hint))
-        return replace(attempt, verdict=AttemptVerdict.NO_HINT, gate="hint")
+                return replace(attempt, spec=attempt.spec.with_hint(hint), hints=asked)
+        told = "no hint could be written for it that helps and gives no value away"
+        return replace(attempt, verdict=AttemptVerdict.NO_HINT, gate="hint", repair=told, hints=asked)
+
+    def _spec(self, request: DesignRequest, parsed: ParsedDesign, source: str) -> EnvironmentSpec:
+        manifest = parsed.manifest
+        told: dict[str, Any] = {"kind": "designed", "document": request.document_id}
+        more = {
+            "corpus": request.corpus,
+            "parents": [seed.environment_id for seed in request.seeds if seed.environment_id],
+            "prompt": prompt_version(self.settings.style),
+            "designer": self.policy.info.name,
+            "form": request.form.value if request.form else "",
+            "variant": request.variant.value if request.variant else "",
+            "named_skill": manifest.skill.value if manifest.skill not in (None, request.skill) else "",
+        }
+        return EnvironmentSpec(
+            name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name(source)).lower(),
+            source=source,
+            skill=request.skill,
+            domain=manifest.domain or request.domain,
+            difficulty=request.target if manifest.difficulty is None else manifest.difficulty,
+            provenance=told | {key: value for key, value in more.items() if value},
+        )
 
 
 def _filled(attempts: Sequence[DesignAttempt]) -> bool:
     return bool(attempts) and attempts[-1].verdict is AttemptVerdict.CERTIFIED
 
 
+def _ended(attempts: Sequence[DesignAttempt]) -> bool:
+    """Whether another attempt is of no use: the slot is filled, or what failed is not the designer."""
+    return _filled(attempts) or (bool(attempts) and attempts[-1].gate in (GATE_CONTEXT, GATE_INFRASTRUCTURE))
+
+
+def _undecided(gate: str, error: SpadeError) -> DesignAttempt:
+    return DesignAttempt(completion=Completion(text=""), verdict=AttemptVerdict.UNDECIDED, gate=gate, repair=str(error))
+
+
 def _outcome(request: DesignRequest, attempts: Sequence[DesignAttempt]) -> DesignOutcome:
     final = attempts[-1] if _filled(attempts) else None
+    spec = final.spec if final else None
+    if spec is not None:
+        spec = replace(spec, provenance={**spec.provenance, "attempts": [attempt.told for attempt in attempts]})
     return DesignOutcome(
-        request=request,
-        attempts=tuple(attempts),
-        spec=final.spec if final else None,
-        certificate=final.certificate if final else None,
+        request=request, attempts=tuple(attempts), spec=spec, certificate=final.certificate if final else None
     )
 
 
-def _repair_messages(attempt: DesignAttempt) -> tuple[Message, ...]:
-    told = f"That was not accepted ({attempt.gate}): {attempt.repair}\nWrite the whole program again, mended."
-    return Message(role="assistant", content=attempt.completion.text), Message(role="user", content=told)
-
-
-def _spec(request: DesignRequest, source: str) -> EnvironmentSpec:
-    return EnvironmentSpec(
-        name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name(source)).lower(),
-        source=source,
-        skill=request.skill,
-        domain=request.domain,
-        provenance={"kind": "designed", "document": request.document_id},
-    )
+def _repair(attempt: DesignAttempt) -> RepairRequest:
+    completion = attempt.completion
+    return RepairRequest(written=completion.text, calls=completion.calls, gate=attempt.gate, repair=attempt.repair)
 
 
 def _verdict(verdict: Verdict) -> AttemptVerdict:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from spade_agents.designer.prompts import MemorySeed
+from spade_agents.designer.requests import MemorySeed
 from spade_agents.designer.summary import summarise
 from spade_agents.errors import CheckpointError
 from spade_environments import Skill

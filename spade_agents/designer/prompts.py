@@ -1,49 +1,69 @@
-"""The designer's prompts: one function a call, typed inputs, two styles."""
+"""The designer's prompts: one function that renders every request, in two styles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from functools import cache
+from importlib import resources
 
 from spade_agents.agent.prompts import PromptStyle
+from spade_agents.designer import prompt_texts
+from spade_agents.designer.prompt_texts import AVOID, CONTRACT, FORMS, HAND_IN, HINT, REPAIR, TEXT_RULES, TOOL_RULES
+from spade_agents.designer.requests import (
+    DOMAINS,
+    DesignRequest,
+    HintRequest,
+    MemorySeed,
+    RepairRequest,
+    TextForm,
+)
 from spade_agents.messages import Message
-from spade_environments import GAME_SKILLS, EnvironmentSpec, Skill
+from spade_environments import EnvironmentSpec, Skill
 from spade_environments.registry import catalogue
 
-__all__ = ["DesignRequest", "MemorySeed", "design_messages", "hint_messages"]
+__all__ = ["example_of", "prompt_version", "render_prompt", "skeleton_of"]
+
+PromptRequest = DesignRequest | HintRequest | RepairRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySeed:
-    """An earlier environment shown to the designer: `summary.summarise(source)`, and its source for the full style."""
+def render_prompt(request: PromptRequest, *, style: PromptStyle) -> tuple[Message, ...]:
+    """The messages of a request.
 
-    summary: str
-    source: str
-    win_rate: float
-    regret: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesignRequest:
-    """What one design is asked for; `document` is already cut to length, `document_id` names where it came from."""
-
-    skill: Skill
-    document: str = ""
-    document_id: str = ""
-    domain: str = "general"
-    seeds: tuple[MemorySeed, ...] = ()
-
-
-def design_messages(request: DesignRequest, *, style: PromptStyle) -> tuple[Message, ...]:
-    """The messages that ask for one environment."""
-    system, user = _compact_design(request) if style == "compact" else _full_design(request)
-    return Message(role="system", content=system), Message(role="user", content=user)
+    Args:
+        request: a design or a hint, which open a conversation, or a repair, which goes on with a design's.
+        style: `full` for models that have never seen the contract; `compact`, which tells skill, memory and document
+            alone, for those that were trained on it.
+    """
+    compact = style == "compact"
+    match request:
+        case DesignRequest():
+            system, user = _compact_design(request) if compact else _full_design(request)
+            return Message(role="system", content=system), Message(role="user", content=user)
+        case HintRequest(source=source):
+            user = source if compact else f"```python\n{source}```"
+            return Message(role="system", content="hint" if compact else HINT), Message(role="user", content=user)
+        case RepairRequest():
+            return _repair(request)
 
 
-def hint_messages(source: str, *, style: PromptStyle) -> tuple[Message, ...]:
-    """The messages that ask for the hint of an environment, which they show whole."""
-    system = "hint" if style == "compact" else _HINT
-    user = source if style == "compact" else f"```python\n{source}```"
-    return Message(role="system", content=system), Message(role="user", content=user)
+@cache
+def prompt_version(style: PromptStyle) -> str:
+    """Names the words of a style: its name, and a digest that changes with any of them."""
+    words = [str(getattr(prompt_texts, name)) for name in prompt_texts.__all__] if style == "full" else [REPAIR]
+    skeletons = [skeleton_of(form) for form in TextForm] if style == "full" else []
+    return f"{style}-{hashlib.sha256(repr([*words, *skeletons, dict(DOMAINS)]).encode()).hexdigest()[:8]}"
+
+
+def example_of(skill: Skill) -> EnvironmentSpec:
+    """The catalogue's environment of a skill: what a prompt shows of the form."""
+    return next(spec for spec in catalogue() if spec.skill is skill)
+
+
+@cache
+def skeleton_of(form: TextForm) -> str:
+    """A short whole text environment of a form, for prompts whose example is of the other one."""
+    name = form.value.replace("-", "_")
+    return (resources.files("spade_agents.designer") / "skeletons" / f"{name}.py.txt").read_text(encoding="utf-8")
 
 
 def _compact_design(request: DesignRequest) -> tuple[str, str]:
@@ -54,60 +74,68 @@ def _compact_design(request: DesignRequest) -> tuple[str, str]:
     return "design", "\n".join(lines)
 
 
-def _hint_worth(seed: MemorySeed) -> str:
-    return "" if seed.regret is None else f" and a hint was worth {seed.regret:+.2f}"
-
-
 def _full_design(request: DesignRequest) -> tuple[str, str]:
-    example = _example(request.skill)
+    rules = TOOL_RULES if request.uses_tools else TEXT_RULES
+    example = _block(example_of(request.skill).source)
     parts = [
-        f"Write one environment that trains {request.skill.value}.",
-        f"An environment of this kind, to show the form (write another one):\n```python\n{example.source}```",
-    ]
-    parts += [
-        f"An earlier environment; the agent solved {seed.win_rate:.0%} of its plays{_hint_worth(seed)}. "
-        f"Build on what made it instructive:\n```python\n{seed.source}```"
-        for seed in request.seeds
+        _task(request),
+        f"An environment of this kind, to show the form (write another one):\n{example}",
+        *_skeleton(request),
+        *(_memory(seed) for seed in request.seeds),
+        *(f"{AVOID.format(told=_told(seed))}\n{_block(seed.source)}" for seed in request.avoid),
     ]
     if request.document:
         parts.append(
-            "Ground it in this text; take its objects, names and relations:\n"
+            "Ground it in this text; take its objects, names and relations, and leave its formatting:\n"
             f"<document>\n{request.document}\n</document>"
         )
-    return _CONTRACT + (_TEXT_RULES if request.skill in GAME_SKILLS else _TOOL_RULES), "\n\n".join(parts)
+    parts.append(HAND_IN[request.output])
+    return f"{CONTRACT}\n{rules}", "\n\n".join(parts)
 
 
-def _example(skill: Skill) -> EnvironmentSpec:
-    return next(spec for spec in catalogue() if spec.skill is skill)
+def _task(request: DesignRequest) -> str:
+    lines = [f"Write one environment that trains {request.skill.value}."]
+    if request.uses_tools:
+        if request.domain in DOMAINS:
+            lines.append(f"It plays in the domain {request.domain} ({DOMAINS[request.domain]}).")
+        if request.variant is not None:
+            lines.append(prompt_texts.VARIANTS[request.variant])
+    elif request.form is not None:
+        lines.append(FORMS[request.form])
+    lines.append(
+        f"Difficulty aimed at: {request.target:.2f}, where 0 is solved at once, 0.5 is solved by the present agent in "
+        "about half of its plays, and 1 is out of its reach."
+    )
+    return " ".join(lines)
 
 
-_CONTRACT = """\
-You design training environments for an agent that acts through function calls. An environment is one Python file in \
-one ```python block: standard library only, one public class, first line \
-`from spade_environments import Call, Goal, TextEnv, ToolEnv, ToolError, tool` (import what you use). It is run in a \
-jail and accepted only with proof, so:
-- All randomness comes from self.rng. Different seeds give different instances; the same seed the same one.
-- solution() returns the actions that solve the instance just reset, within max_turns (at most 25).
-- An agent that is silent, repeats one action or acts at random must lose; so must another instance's solution.
-- The answer stands in no tool description and no observation that comes before the work is done.
-- Malformed and hostile actions get an explanation as observation; they never raise and never pay.
-- Difficulty parameters are upper-case class attributes. Aim for an agent that solves it about half of the time.
-"""
+def _skeleton(request: DesignRequest) -> list[str]:
+    """The form asked for, where the example of the skill is of the other one."""
+    form = request.form
+    if form is None or request.uses_tools:
+        return []
+    single = "max_turns = 1\n" in example_of(request.skill).source
+    if single == (form is TextForm.SINGLE_TURN):
+        return []
+    return [f"The form that is asked for, on something simpler:\n{_block(skeleton_of(form))}"]
 
-_TEXT_RULES = """\
-Derive from TextEnv: reset(self, seed) -> (observation, info) and step(self, action) -> (observation, reward, \
-terminated, truncated, info), text in and out; reward 1.0 only with success. max_turns = 1 makes it a single question. \
-What must stay unseen at the start is named in hidden = ("attribute",) with observability = "partial". solution() -> \
-list of str."""
 
-_TOOL_RULES = """\
-Derive from ToolEnv: setup(self) builds self.state from self.rng; 3 to 8 @tool methods with typed parameters and \
-docstrings, at least one of them a distractor; a mistake the agent can mend raises ToolError. goals(self) returns 2 to \
-5 Goal(kind, instruction, check): kind state (check(state, calls, reply) over the changed state), called (over the \
-calls made), replied (value=... stands in the reply), asked (something is missing; the next instruction gives it), \
-declined (no tool fits); at least one of the first three. solution() -> one list for each goal: its Calls, and the \
-reply as a str at its end where one is needed."""
+def _memory(seed: MemorySeed) -> str:
+    return f"An earlier environment; {_told(seed)}. Build on what made it instructive:\n{_block(seed.source)}"
 
-_HINT = """\
-You see the source of an environment. Write the hint that helps an agent most: the key insight or strategy and the \
-form of the answer, in at most three sentences and 600 characters. Never the answer, never a concrete argument value."""
+
+def _told(seed: MemorySeed) -> str:
+    worth = "" if seed.regret is None else f" and a hint was worth {seed.regret:+.2f}"
+    return f"the agent solved {seed.win_rate:.0%} of its plays{worth}"
+
+
+def _block(source: str) -> str:
+    return f"```python\n{source}```"
+
+
+def _repair(request: RepairRequest) -> tuple[Message, ...]:
+    told = REPAIR.format(gate=request.gate, repair=request.repair)
+    written = Message(role="assistant", content=request.written, calls=request.calls)
+    if not request.calls:
+        return written, Message(role="user", content=told)
+    return written, *(Message(role="tool", content=told, call_id=call.id) for call in request.calls)

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spade_agents.designer.prompts import DesignRequest, MemorySeed, design_messages, hint_messages
+from spade_agents.designer.prompts import render_prompt
+from spade_agents.designer.requests import DesignRequest, HintRequest, MemorySeed
 from spade_agents.designer.summary import summarise
 from spade_agents.messages import Message
 from spade_agents.nano.demonstrate import Demonstration, Slips, demonstrate
@@ -77,13 +78,13 @@ def design_sample(renderer: HermesRenderer, warmup: Warmup, memory: Sequence[Pro
     seeds = tuple(MemorySeed(summary=summarise(p.source), source=p.source, win_rate=0.5, regret=0.0) for p in memory)
     request = DesignRequest(skill=warmup.program.skill, document=warmup.document.text, seeds=seeds)
     written = Message(role="assistant", content=f"```python\n{warmup.program.source}```")
-    return _sample(renderer, (*design_messages(request, style="compact"), written))
+    return _sample(renderer, (*render_prompt(request, style="compact"), written))
 
 
 def hint_sample(renderer: HermesRenderer, program: Program) -> SupervisedSample:
     """The hint writer reads the program and writes its hint."""
     written = Message(role="assistant", content=program.hint)
-    return _sample(renderer, (*hint_messages(program.source, style="compact"), written))
+    return _sample(renderer, (*render_prompt(HintRequest(source=program.source), style="compact"), written))
 
 
 def play_sample(renderer: HermesRenderer, play: Demonstration) -> SupervisedSample:

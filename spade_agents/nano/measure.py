@@ -12,7 +12,8 @@ from typing import Any
 
 from spade_agents.designer.corpus import Corpus, builtin_corpus
 from spade_agents.designer.parse import parse_design, parse_hint
-from spade_agents.designer.prompts import DesignRequest, design_messages, hint_messages
+from spade_agents.designer.prompts import render_prompt
+from spade_agents.designer.requests import DesignRequest, HintRequest
 from spade_agents.messages import Conversation
 from spade_agents.nano.family import family
 from spade_agents.nano.heldout import HELD_OUT_SEEDS, heldout_specs
@@ -87,7 +88,7 @@ async def measure_designs(
     completions = await asyncio.gather(
         *(
             policy.complete(
-                Conversation(messages=design_messages(request, style="compact")), _DESIGN, seed=seed + index
+                Conversation(messages=render_prompt(request, style="compact")), _DESIGN, seed=seed + index
             )
             for index, request in enumerate(requests)
         )
@@ -160,7 +161,7 @@ def _parses(source: str) -> bool:
 
 
 async def _with_hint(policy: Policy, sandbox: Sandbox, spec: EnvironmentSpec) -> EnvironmentSpec:
-    conversation = Conversation(messages=hint_messages(spec.source, style="compact"))
+    conversation = Conversation(messages=render_prompt(HintRequest(source=spec.source), style="compact"))
     hint = parse_hint(await policy.complete(conversation, _HINT, seed=0))
     if hint is None or (await certify_hint(spec, hint, sandbox)).verdict is not Verdict.CERTIFIED:
         return spec

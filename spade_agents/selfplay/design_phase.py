@@ -11,8 +11,8 @@ from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, Design
 from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.design import Designer
 from spade_agents.designer.memory import Memory, MemoryRecord
-from spade_agents.designer.prompts import DesignRequest
-from spade_agents.rewards import PotentialState, score_designs
+from spade_agents.designer.requests import DesignRequest
+from spade_agents.rewards import PotentialState, reward_at, score_designs
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.admission import SandboxCertifier, novelty_rule
 from spade_agents.selfplay.design_figures import DesignFigures, design_figures, newest_programs
@@ -62,7 +62,8 @@ def close_set(resources: Resources, state: LoopState) -> ClosedSet:
                 rollout=state.rollout,
             )
             resources.memory.add(record)
-    scored = score_designs(resources.settings.reward, current.results(), state.potential)
+    reward = reward_at(resources.settings.reward, current.rollout)
+    scored = score_designs(reward, current.results(), state.potential)
     return ClosedSet(scored.raw, current.designs, scored.state)
 
 

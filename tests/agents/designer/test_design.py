@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from spade_agents.designer.attempts import AttemptVerdict
 from spade_agents.designer.design import Designer, DesignerSettings
-from spade_agents.designer.prompts import DesignRequest, MemorySeed, design_messages, hint_messages
+from spade_agents.designer.prompts import prompt_version, render_prompt
+from spade_agents.designer.requests import DesignRequest, HintRequest, MemorySeed
 from spade_agents.errors import ContextExhaustedError
 from spade_agents.policy.protocol import PolicyInfo
 from spade_agents.trajectory import Completion
@@ -73,7 +74,14 @@ async def test_a_rejected_attempt_is_kept_and_tried_again_with_what_was_wrong():
         ("certified", ""),
     ]
     assert (outcome.spec.name, outcome.spec.hint, outcome.spec.domain) == ("book_shelf", "look first", "files")
-    assert outcome.spec.provenance == {"kind": "designed", "document": "d1"}
+    assert outcome.spec.provenance == {
+        "kind": "designed",
+        "document": "d1",
+        "prompt": prompt_version("compact"),
+        "designer": "script",
+        "attempts": ["rejected: gold", "rejected: no_block", "certified"],
+    }
+    assert [attempt.repaired for attempt in outcome.attempts] == [False, True, True]
     assert "mend the gold" in policy.seen[1][-1].content
 
 
@@ -116,16 +124,16 @@ async def test_an_environment_without_a_fit_hint_is_not_admitted_and_is_no_rejec
 def test_the_compact_prompt_holds_skill_memory_and_document():
     seed = MemorySeed(summary="Shelf: get: state", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
     request = DesignRequest(skill=Skill.DATA_RETRIEVAL, document="a shelf", seeds=(seed,))
-    system, user = design_messages(request, style="compact")
+    system, user = render_prompt(request, style="compact")
     assert system.content == "design"
     assert user.content == "skill: data retrieval\nmemory: Shelf: get: state\ndocument: a shelf"
-    assert [m.content for m in hint_messages("x = 1\n", style="compact")] == ["hint", "x = 1\n"]
+    assert [m.content for m in render_prompt(HintRequest(source="x = 1\n"), style="compact")] == ["hint", "x = 1\n"]
 
 
 def test_of_an_unknown_regret_the_full_prompt_says_nothing():
     known = MemorySeed(summary="", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
     told = [
-        design_messages(DesignRequest(skill=Skill.DATA_RETRIEVAL, seeds=(seed,)), style="full")[1].content
+        render_prompt(DesignRequest(skill=Skill.DATA_RETRIEVAL, seeds=(seed,)), style="full")[1].content
         for seed in (known, replace(known, regret=None))
     ]
     assert "solved 50% of its plays and a hint was worth +0.10. Build" in told[0]
@@ -136,9 +144,9 @@ def test_the_full_prompt_shows_the_contract_an_example_of_the_skill_the_memory_a
     seed = MemorySeed(summary="", source="class Shelf: pass\n", win_rate=0.5, regret=0.1)
     for skill in Skill:
         request = DesignRequest(skill=skill, document="a shelf", seeds=(seed,))
-        system, user = (m.content for m in design_messages(request, style="full"))
+        system, user = (m.content for m in render_prompt(request, style="full"))
         assert "self.rng" in system
-        assert user.count("```python") == 2
+        assert user.count("```python\n") == 2
         assert "<document>\na shelf\n</document>" in user
         assert "50%" in user
 

@@ -2,8 +2,14 @@
 
 import pytest
 
-from spade_agents.designer.parse import DesignFault, parse_design, parse_hint
-from spade_agents.trajectory import Completion
+from spade_agents.designer.parse import SUBMIT, DesignFault, Manifest, parse_design, parse_hint
+from spade_agents.designer.requests import OutputForm
+from spade_agents.trajectory import BrokenCall, Completion
+from spade_environments import Skill, ToolCall
+
+
+def called(name=SUBMIT.name, /, *, count=1, **arguments):
+    return Completion(text="Here.", calls=(ToolCall(name=name, arguments=arguments),) * count, finish="calls")
 
 
 def test_the_one_block_is_the_source():
@@ -17,7 +23,21 @@ def test_the_one_block_is_the_source():
         (Completion(text="```python\nx = 1\n```", finish="length"), DesignFault.TRUNCATED),
         (Completion(text="  \n"), DesignFault.EMPTY),
         (Completion(text="I would rather not."), DesignFault.NO_BLOCK),
-        (Completion(text="```python\nx = 1\n"), DesignFault.NO_BLOCK),
+        (Completion(text="```python\nx = 1\n"), DesignFault.UNCLOSED_BLOCK),
+        (Completion(text='```json\n{"domain": "x"}\n```'), DesignFault.NO_BLOCK),
+        (Completion(text="```python\nx\n```\n```json\n{}\n```\n```json\n{}\n```"), DesignFault.BAD_MANIFEST),
+        (Completion(text="```python\nx\n```\n```json\n{'domain'}\n```"), DesignFault.BAD_MANIFEST),
+        (Completion(text='```python\nx\n```\n```json\n{"difficulty": 7}\n```'), DesignFault.BAD_MANIFEST),
+        (Completion(text='```python\nx\n```\n```json\n["a"]\n```'), DesignFault.BAD_MANIFEST),
+        (Completion(text="```python\n" + "x = 1\n" * 34_000 + "```"), DesignFault.TOO_LARGE),
+        (called(), DesignFault.BAD_CALL),
+        (called(source=""), DesignFault.BAD_CALL),
+        (called(source="x", skill="cooking"), DesignFault.BAD_CALL),
+        (called(source="x", colour="red"), DesignFault.BAD_CALL),
+        (called("run", source="x"), DesignFault.BAD_CALL),
+        (called(source="x" * 200_000), DesignFault.TOO_LARGE),
+        (called(source="x", count=2), DesignFault.SEVERAL_CALLS),
+        (Completion(text="", broken=(BrokenCall(kind="not_json", message="no JSON"),)), DesignFault.BAD_CALL),
         (Completion(text="```python\nx\n```\n```python\ny\n```"), DesignFault.SEVERAL_BLOCKS),
     ],
 )
@@ -32,3 +52,20 @@ def test_a_hint_is_one_line_and_a_cut_one_is_none():
     assert parse_hint(Completion(text=" look\n first ")) == "look first"
     assert parse_hint(Completion(text="")) is None
     assert parse_hint(Completion(text="look", finish="length")) is None
+
+
+def test_a_manifest_tells_domain_and_difficulty_and_may_hold_more():
+    text = '```python\nx = 1\n```\n```json\n{"domain": " a  harbour ", "difficulty": 0, "note": []}\n```'
+    parsed = parse_design(Completion(text=text))
+    assert (parsed.source, parsed.manifest) == ("x = 1\n", Manifest(domain="a harbour", difficulty=0.0))
+
+
+def test_a_call_hands_in_source_and_manifest():
+    parsed = parse_design(called(source="x = 1", skill="causal inference", domain="kilns", difficulty=0.25))
+    assert (parsed.source, parsed.form) == ("x = 1\n", OutputForm.CALL)
+    assert parsed.manifest == Manifest(skill=Skill.CAUSAL_INFERENCE, domain="kilns", difficulty=0.25)
+
+
+def test_where_there_is_a_block_calls_beside_it_are_not_looked_at():
+    completion = Completion(text="```python\nx = 1\n```", calls=called(source="y").calls, finish="calls")
+    assert parse_design(completion).source == "x = 1\n"

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from spade_agents.designer.corpus import builtin_corpus
-from spade_agents.designer.prompts import DesignRequest, design_messages
+from spade_agents.designer.prompts import render_prompt
+from spade_agents.designer.requests import DesignRequest
 from spade_agents.messages import Conversation
 from spade_agents.nano.heldout import heldout_specs
 from spade_agents.nano.measure import MARK_BYTES, read_fingerprints
@@ -37,7 +38,7 @@ def test_no_held_out_structure_was_in_its_warm_up(part):
 
 async def test_it_opens_by_name_and_writes_a_program():
     request = DesignRequest(skill=Skill.STATE_MODIFICATION, document=builtin_corpus(seed=0).at(0).text)
-    asked = Conversation(messages=design_messages(request, style="compact"))
+    asked = Conversation(messages=render_prompt(request, style="compact"))
     async with open_policy("nano") as policy:
         written = await policy.complete(asked, Sampling(temperature=0.7, max_tokens=600), seed=1)
     assert written.text.startswith("```python\nfrom spade_environments import Call, Goal, ToolEnv, ToolError, tool")

@@ -14,7 +14,7 @@ import spade_environments.sandbox
 from spade_agents.cli import main
 from spade_agents.designer.attempts import AttemptVerdict
 from spade_agents.designer.design import Designer, DesignerSettings
-from spade_agents.designer.prompts import DesignRequest
+from spade_agents.designer.requests import DesignRequest
 from spade_agents.policy.protocol import PolicyInfo
 from spade_agents.selfplay.design_phase import _waiting
 from spade_agents.trajectory import Completion
