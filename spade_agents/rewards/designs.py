@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from spade_agents.rewards.potential import Averages, PotentialState, updated
@@ -14,12 +14,14 @@ __all__ = [
     "Band",
     "Blend",
     "DesignResult",
+    "LaterBand",
     "LearningPotential",
     "RegretOnly",
     "RewardConfig",
     "ScoredDesigns",
     "needs_hinted_plays",
     "plateau",
+    "reward_at",
     "scaled_regret",
     "score_designs",
 ]
@@ -43,14 +45,23 @@ LATE_BAND = Band(low=0.2, high=0.4, ramp=0.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaterBand:
+    """A band that holds for the sets made at `rollout` and later, until another one does."""
+
+    rollout: int
+    band: Band = LATE_BAND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Blend:
-    """The deployed reward: regret and difficulty anchor, weighted."""
+    """The deployed reward: regret and difficulty anchor, weighted; `later` changes the band as the run goes on."""
 
     type: Literal["blend"] = "blend"
     regret_weight: float = 0.4
     anchor_weight: float = 0.6
     regret_scale: float = 0.15
     band: Band = field(default_factory=Band)
+    later: tuple[LaterBand, ...] = ()
     rejected: float = -0.2
 
 
@@ -69,6 +80,7 @@ class AnchorOnly:
 
     type: Literal["anchor_only"] = "anchor_only"
     band: Band = field(default_factory=Band)
+    later: tuple[LaterBand, ...] = ()
     rejected: float = -0.2
 
 
@@ -107,6 +119,14 @@ class ScoredDesigns(NamedTuple):
 
     raw: tuple[float | None, ...]
     state: PotentialState
+
+
+def reward_at(config: RewardConfig, rollout: int) -> RewardConfig:
+    """The reward of a set made at `rollout`: with the newest band that holds by then."""
+    if not isinstance(config, Blend | AnchorOnly):
+        return config
+    due = [change for change in config.later if change.rollout <= rollout]
+    return replace(config, band=max(due, key=lambda change: change.rollout).band) if due else config
 
 
 def needs_hinted_plays(config: RewardConfig) -> bool:

@@ -13,11 +13,13 @@ from spade_agents.rewards import (
     Band,
     Blend,
     DesignResult,
+    LaterBand,
     LearningPotential,
     PotentialState,
     RegretOnly,
     needs_hinted_plays,
     plateau,
+    reward_at,
     scaled_regret,
     score_designs,
 )
@@ -109,3 +111,18 @@ def test_a_band_that_is_no_band_is_refused():
         Band(low=0.6, high=0.4)
     with pytest.raises(ValueError, match="ramp above 0"):
         Band(ramp=0.0)
+
+
+def test_a_later_band_holds_from_its_rollout_on_and_leaves_the_rest_of_the_reward_alone():
+    middle = Band(low=0.3, high=0.5)
+    config = Blend(regret_weight=0.5, later=(LaterBand(rollout=300), LaterBand(rollout=100, band=middle)))
+    assert [reward_at(config, rollout).band for rollout in (0, 99)] == [Band()] * 2
+    assert [reward_at(config, rollout).band for rollout in (100, 299, 300, 999)] == [
+        middle,
+        middle,
+        LATE_BAND,
+        LATE_BAND,
+    ]
+    assert reward_at(config, 300).regret_weight == 0.5
+    assert reward_at(AnchorOnly(later=(LaterBand(rollout=0),)), 0).band == LATE_BAND
+    assert reward_at(RegretOnly(), 300) == RegretOnly()

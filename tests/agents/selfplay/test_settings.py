@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from spade_agents.errors import ConfigurationError
+from spade_agents.rewards import LaterBand
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.settings import load_settings, to_toml
 from spade_environments.spec import GAME_SKILLS, TOOL_SKILLS
@@ -58,6 +59,13 @@ def test_settings_that_cannot_work_are_errors_before_anything_runs(override, tol
     with pytest.raises(ConfigurationError, match=told) as caught:
         load(override)
     assert caught.value.exit_code == 2
+
+
+def test_a_band_schedule_is_read_and_an_unknown_key_in_it_refused():
+    chosen = load("reward.later=[{rollout=300, band={low=0.2, high=0.4, ramp=0.2}}]")
+    assert chosen.reward.later == (LaterBand(rollout=300),)
+    with pytest.raises(ConfigurationError, match="bnad"):
+        load("reward.later=[{rollout=300, bnad={low=0.2}}]")
 
 
 def test_every_reward_and_pool_type_can_be_chosen():
