@@ -30,8 +30,9 @@ def train(
 ) -> None:
     """Run self-play from a configuration, or go on with a run.
 
-    Ctrl-C stops after the rollout in hand; --resume goes on from there, to the same next batch. An unknown setting is
-    an error, and nothing is written before corpus, model, sandbox and --out have been found fit.
+    Ctrl-C stops after the rollout in hand; --resume goes on from there, to the same next batch, and with a larger
+    number of rollouts (--resume RUN run.rollouts=48) with a finished run too. An unknown setting is an error, and
+    nothing is written before corpus, model, sandbox and --out have been found fit.
 
     Exit code: 0 finished (--dry-run: fit to start), 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
     """
@@ -41,10 +42,14 @@ def train(
     from spade_agents.selfplay import train as start
 
     if resume is not None:
-        if config is not None or overrides or out is not None or dry_run:
-            raise UsageError("--resume goes on with a run under its own settings; give it nothing else but --json")
+        changes = [text for text in (config, *(overrides or ())) if text is not None]
+        if out is not None or dry_run or not all("=" in text for text in changes):
+            raise UsageError(
+                "--resume goes on with a run under its own settings; give it nothing else but --json, and KEY=VALUE of "
+                "what decides no batch, such as run.rollouts=48"
+            )
         with watched() as progress:
-            result = go_on(resume, progress=progress)
+            result = go_on(resume, overrides=changes, progress=progress)
         conclude(result, as_json=as_json)
         return
     settings = _settings(config, overrides or [])

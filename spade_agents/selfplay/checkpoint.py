@@ -15,7 +15,7 @@ import msgspec
 
 from spade_agents.errors import CheckpointError, InfrastructureError, SpadeError
 
-__all__ = ["Checkpoint", "newest_stable", "prune", "save_checkpoint"]
+__all__ = ["Checkpoint", "forget_after", "newest_stable", "prune", "save_checkpoint", "stable"]
 
 STABLE = "STABLE"
 _ROOM = 1 << 20
@@ -126,12 +126,13 @@ def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], Non
                 f"on by: spade train --resume {folder.parent}"
             ) from error
         raise
-    files = sorted(path for path in draft.path.rglob("*") if path.is_file())
-    digests = {str(path.relative_to(draft.path)): _digest(path) for path in files}
-    for path in files:
+    written = sorted(draft.path.rglob("*"))
+    digests = {str(path.relative_to(draft.path)): _digest(path) for path in written if path.is_file()}
+    for path in (*written, draft.path):  # folders too: a file that its folder does not list is lost with the power
         _flush(path)
     shutil.rmtree(final.path, ignore_errors=True)
     draft.path.rename(final.path)
+    _flush(folder)
     marker = final.path / f".{STABLE}"
     marker.write_text(json.dumps({"sha256": digests}, indent=2) + "\n", encoding="utf-8")
     _flush(marker)
@@ -157,14 +158,38 @@ def newest_stable(folder: Path) -> Checkpoint:
     return found[-1]
 
 
+def stable(folder: Path, number: int) -> Checkpoint | None:
+    """The finished checkpoint of that number, verified; `None` where there is none.
+
+    Raises:
+        CheckpointError: its files are not what was written.
+    """
+    found = [checkpoint for checkpoint in _stable(folder) if checkpoint.number == number]
+    for checkpoint in found:
+        checkpoint.verify()
+    return found[0] if found else None
+
+
+def forget_after(folder: Path, kept: Checkpoint) -> None:
+    """Remove the finished checkpoints of higher numbers: the run goes on from `kept`."""
+    for checkpoint in _stable(folder):
+        if checkpoint.number > kept.number:
+            _remove(checkpoint.path)
+
+
 def prune(folder: Path, keep: int) -> None:
     """Remove all but the newest `keep` finished checkpoints, and drafts that a kill left."""
     stable = _stable(folder)
     kept = {checkpoint.path for checkpoint in stable[-keep:]}
     for path in list(folder.iterdir()):
         if path not in kept and _OURS.fullmatch(path.name) and path.is_dir():
-            (path / STABLE).unlink(missing_ok=True)  # first, so that a kill leaves nothing that claims to be whole
-            shutil.rmtree(path)
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """The marker goes first, so that a kill leaves nothing that claims to be whole."""
+    (path / STABLE).unlink(missing_ok=True)
+    shutil.rmtree(path)
 
 
 def _stable(folder: Path) -> list[Checkpoint]:

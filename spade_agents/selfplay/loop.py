@@ -12,6 +12,7 @@ from dataclasses import replace
 from spade_agents.selfplay.checkpoint import Checkpoint, prune, save_checkpoint
 from spade_agents.selfplay.design_figures import DesignFigures
 from spade_agents.selfplay.design_phase import NOTHING_CLOSED, close_set, make_set
+from spade_agents.selfplay.early_stop import is_over, stopped_early, with_evaluation
 from spade_agents.selfplay.play_phase import play_set
 from spade_agents.selfplay.records import evaluation_row, flush_row, record_outcomes, rollout_row, told
 from spade_agents.selfplay.resources import Resources
@@ -51,7 +52,7 @@ class StopRequest:
 
 
 async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) -> LoopState:
-    """Go on from `state` until the configured number of rollouts is done, or a stop is asked for.
+    """Go on from `state` until the run is over (see `is_over`), or a stop is asked for.
 
     Every random choice depends on the run's seed and the rollout alone, never on the clock: a resumed run takes the
     steps that the unbroken one would have taken.
@@ -59,19 +60,27 @@ async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) ->
     Returns:
         The state reached; `finished` unless a stop was asked for.
     """
-    run = resources.settings.run
+    settings, run = resources.settings, resources.settings.run
     resources.progress.begin(run.name, run.rollouts)
     resources.progress.advance(state.rollout)
     if state.evaluated is None:
         checkpoint(resources, state)
         state = await evaluate(resources, state)
-    while state.rollout < run.rollouts and not stop.wanted:
+    elif not state.finished and _evaluation_is_due(resources, state):
+        # A run that ended here, and so evaluated after its last update, is being lengthened.
+        state = await evaluate(resources, state)
+    while not (state.finished or is_over(settings, state) or stop.wanted):
         state = await one_rollout(resources, state)
         state = await evaluate(resources, state) if _evaluation_is_due(resources, state) else state
         if state.rollout % run.checkpoint_every == 0 or stop.wanted:
             checkpoint(resources, state)
         resources.progress.advance()
-    if state.rollout >= run.rollouts and not (state.finished or stop.wanted):
+    if is_over(settings, state) and not (state.finished or stop.wanted):
+        if stopped_early(settings, state):
+            resources.progress.say(
+                f"Held out no better than {state.best:.3f} for {state.stale} evaluations: that is all."
+            )
+        checkpoint(resources, state)  # from here a longer run goes on
         state = await finish(resources, state)
         checkpoint(resources, state)
     return state
@@ -104,7 +113,7 @@ async def finish(resources: Resources, state: LoopState) -> LoopState:
         trained = update(resources, state, (), closed)
     state = replace(state, step=trained.metrics.step, current=None, potential=closed.potential)
     state = resources.logged(state, flush_row(state.rollout, trained))
-    return replace(await evaluate(resources, state), finished=True)
+    return await evaluate(resources, replace(state, finished=True))
 
 
 async def evaluate(resources: Resources, state: LoopState) -> LoopState:
@@ -117,6 +126,7 @@ async def evaluate(resources: Resources, state: LoopState) -> LoopState:
     resources.directory.write_evaluation(state.rollout, summary)
     row = evaluation_row(resources, state.rollout, summary)
     resources.progress.say(told(row))
+    state = with_evaluation(resources.settings, state, summary)
     return replace(resources.logged(state, row), evaluated=state.rollout)
 
 
@@ -124,10 +134,12 @@ def checkpoint(resources: Resources, state: LoopState) -> Checkpoint:
     """Write all that the run needs to go on from here, and drop the oldest checkpoints."""
     folder = resources.directory.checkpoints
     saved = save_checkpoint(folder, state.rollout + state.finished, lambda draft: resources.save(draft, state))
-    prune(folder, resources.settings.run.keep_checkpoints)
+    # Of a finished run the one before its last update stays too: a longer run goes on from there.
+    prune(folder, max(resources.settings.run.keep_checkpoints, 1 + state.finished))
     return saved
 
 
 def _evaluation_is_due(resources: Resources, state: LoopState) -> bool:
     every = resources.settings.evaluation.every
-    return every > 0 and state.rollout % every == 0 and state.rollout < resources.settings.run.rollouts
+    is_new = state.evaluated is None or state.evaluated < state.rollout
+    return every > 0 and is_new and state.rollout % every == 0 and state.rollout < resources.settings.run.rollouts

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.rollout import Evaluator, OwnEnvironment
-from spade_agents.selfplay.checkpoint import Checkpoint
+from spade_agents.selfplay.checkpoint import Checkpoint, newest_stable, stable
+from spade_agents.selfplay.early_stop import is_over
 from spade_agents.selfplay.pool import trainable_specs
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import draft_of, refuse_existing
@@ -31,7 +32,17 @@ from spade_environments.sandbox import InlineSandboxSettings, Sandbox, open_sand
 from spade_environments.sandbox.levels import DEGRADED, level_named
 from spade_environments.sandbox.probe import ProbeReport, probe
 
-__all__ = ["Parts", "check_out", "make_evaluator", "open_corpus", "prepare", "same_settings", "shut_in", "told_level"]
+__all__ = [
+    "Parts",
+    "check_out",
+    "continued_from",
+    "make_evaluator",
+    "open_corpus",
+    "prepare",
+    "same_settings",
+    "shut_in",
+    "told_level",
+]
 
 
 class Parts(NamedTuple):
@@ -85,6 +96,10 @@ MAY_CHANGE = frozenset(
         "run.rollouts",
         "run.checkpoint_every",
         "run.keep_checkpoints",
+        "run.early_stop.type",
+        "run.early_stop.part",
+        "run.early_stop.patience",
+        "run.early_stop.min_gain",
         "selfplay.play.seconds",
         "selfplay.play.concurrency",
         "evaluation.play.seconds",
@@ -103,8 +118,7 @@ def same_settings(saved: Checkpoint, settings: RunSettings) -> None:
 
     Raises:
         ConfigurationError: something that decides the next batches was changed.
-        UsageError: the run is finished, and more rollouts are asked for.
-        CheckpointError: the checkpoint holds no readable configuration or state.
+        CheckpointError: the checkpoint holds no readable configuration.
     """
     saved.read(saved.config)
     changed = changed_keys(load_settings(RunSettings, saved.config), settings)
@@ -114,12 +128,29 @@ def same_settings(saved: Checkpoint, settings: RunSettings) -> None:
             f"the configuration was changed since {saved.path}: {'; '.join(told)}. A run goes on to the same next "
             "batch, so put that back in its config.toml, or start another run from this one by model.start=RUN"
         )
-    state = LoopState.from_json(saved.read(saved.state))
-    if state.finished and state.rollout < settings.run.rollouts:
-        raise UsageError(
-            f"the run is finished after {state.rollout} rollouts, its last designs trained; start another one from its "
-            "model by model.start=RUN, or put run.rollouts back"
+
+
+def continued_from(folder: Path, settings: RunSettings) -> Checkpoint:
+    """The checkpoint that a run goes on from, verified: its newest one.
+
+    Where a finished run is to be longer, that is the one from before its last update, so that it becomes the run that
+    it would have been, had it been that long from the start.
+
+    Raises:
+        CheckpointError: no finished checkpoint, or none to lengthen the run from.
+    """
+    newest = newest_stable(folder)
+    state = LoopState.from_json(newest.read(newest.state))
+    if not state.finished or is_over(settings, state):
+        return newest
+    before = stable(folder, newest.number - 1)
+    if before is None:
+        raise CheckpointError(
+            f"the run is finished after {state.rollout} rollouts, and step-{newest.number - 1} from before its last "
+            f"update, which a longer run goes on from, is not in {folder}; put it back, or start another run from this "
+            "one's model by model.start=RUN"
         )
+    return before
 
 
 def check_out(path: Path) -> None:

@@ -117,6 +117,7 @@ def _train(trained: Trained) -> Row:
         "replay": trained.replay,
         "designer_reward": fmean(raw) if raw else None,
         "designer_weight": trained.weight,
+        "trimmed": trained.trimmed,
         **{name: value for name, value in trained.metrics.as_dict().items() if name not in ("step", "seconds")},
     }
 

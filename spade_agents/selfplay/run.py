@@ -12,9 +12,16 @@ from typing import Any
 from spade_agents.designer.memory import Memory
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import WithOwn, open_transport
-from spade_agents.selfplay.checkpoint import newest_stable
+from spade_agents.selfplay.checkpoint import Checkpoint, forget_after
 from spade_agents.selfplay.loop import StopRequest, run_loop
-from spade_agents.selfplay.preflight import Parts, make_evaluator, prepare, same_settings, told_level
+from spade_agents.selfplay.preflight import (
+    Parts,
+    continued_from,
+    make_evaluator,
+    prepare,
+    same_settings,
+    told_level,
+)
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import FrozenDesigner, RunSettings
@@ -90,8 +97,17 @@ def train(
     return _driven(chosen, path, parts, told, start)
 
 
-def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunResult:
+def resume(run: Path | str, *, overrides: Sequence[str] = (), progress: ProgressReporter | None = None) -> RunResult:
     """Go on with a run from its newest checkpoint: the same next batch as if it had not been stopped.
+
+    With a larger number of rollouts a finished run goes on too, from before its last update: it becomes the run that it
+    would have been with that number from the start, and its last checkpoint is replaced.
+
+    Args:
+        run: its directory.
+        overrides: `key.path=value` of what does not decide a batch, such as `run.rollouts=48`; kept in the run's
+            configuration.
+        progress: where progress goes; nowhere by default.
 
     Raises:
         UsageError: no run there, another process is at work on it, or the sandbox is too weak here.
@@ -99,18 +115,25 @@ def resume(run: Path | str, *, progress: ProgressReporter | None = None) -> RunR
         CheckpointError: no finished checkpoint, or a corrupt one.
     """
     directory, told = RunDirectory.open(Path(run)), progress or SilentReporter()
-    settings = directory.settings
-    same_settings(newest_stable(directory.checkpoints), settings)
+    settings = load_settings(RunSettings, directory.path / "config.toml", overrides)
+    same_settings(continued_from(directory.checkpoints, settings), settings)
     parts = prepare(settings)
 
     async def go_on(engine: TrainingEngine) -> RunResult:
         async with _opened(settings, engine, parts, told, lambda: directory) as resources:
             # Looked for again: until the run was locked, another process may have gone on with it.
-            state = resources.load(newest_stable(directory.checkpoints))
+            state = take_up(resources, continued_from(directory.checkpoints, settings))
             directory.note_resumed(parts.sandbox.level, parts.sandbox.attempts)
             return await _run(resources, state)
 
     return _driven(settings, directory.path, parts, told, go_on)
+
+
+def take_up(resources: Resources, saved: Checkpoint) -> LoopState:
+    """Everything as it was at a checkpoint; newer ones go, and the run keeps the settings that it is resumed with."""
+    resources.directory.change_settings(resources.settings)
+    forget_after(resources.directory.checkpoints, saved)
+    return resources.load(saved)
 
 
 def _driven(

@@ -119,6 +119,10 @@ class RunDirectory:
         """
         return load_settings(RunSettings, self.path / "config.toml")
 
+    def change_settings(self, settings: RunSettings) -> None:
+        """Go on under other settings; see `preflight.MAY_CHANGE`."""
+        write_whole(self.path / "config.toml", to_toml(settings).encode())
+
     @property
     def environments(self) -> Path:
         """The pool."""

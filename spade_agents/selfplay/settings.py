@@ -27,7 +27,9 @@ __all__ = [
     "EvaluationTable",
     "FrontierPool",
     "FrozenDesigner",
+    "HeldOutStop",
     "ModelTable",
+    "NoEarlyStop",
     "NoPool",
     "NoReplay",
     "NoveltyTable",
@@ -45,6 +47,24 @@ __all__ = [
 _SKILL_GROUPS = {"games": GAME_SKILLS, "tools": TOOL_SKILLS, "all": tuple(Skill)}
 
 
+class NoEarlyStop(Section):
+    """All rollouts are done."""
+
+    type: Literal["none"] = "none"
+
+
+class HeldOutStop(Section):
+    """The run ends, its waiting designs trained, once held-out evaluations have stopped getting better."""
+
+    type: Literal["held_out"] = "held_out"
+    part: str = ""
+    """Which part's solve rate counts; empty for the mean of all parts."""
+    patience: int = Field(default=3, ge=1)
+    """Evaluations in a row that may bring nothing better."""
+    min_gain: float = Field(default=0.0, ge=0)
+    """By how much a solve rate must beat the best one so far to be better."""
+
+
 class RunTable(Section):
     """The run itself."""
 
@@ -58,6 +78,7 @@ class RunTable(Section):
     """Rollouts between checkpoints; what was done since the last one is done again after a kill."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the newest checkpoints stay on disk."""
+    early_stop: Annotated[NoEarlyStop | HeldOutStop, Field(discriminator="type")] = NoEarlyStop()
 
 
 class ModelTable(Section):
@@ -205,6 +226,8 @@ class TrainingTable(Section):
     engine: Annotated[EngineConfig, Field(discriminator="type")] = TorchEngineConfig()
     role_weight: Annotated[RoleWeight, Field(discriminator="type")] = RatioWeight()
     """Factor on designer advantages."""
+    batch_samples: int = Field(default=0, ge=0)
+    """Most samples of an update; of more, a random choice is trained on. 0 trains on all of a rollout."""
     replay: Annotated[NoReplay | SupervisedReplay, Field(discriminator="type")] = NoReplay()
     arrival_tolerance: float = Field(default=0.05, gt=0)
     """Mean difference of log-probabilities between engine and policy, after a change of weights, that is rounding."""
@@ -265,6 +288,12 @@ class RunSettings(Section):
             raise ValueError("designer.call.style and selfplay.play.style differ, but one model plays both roles")
         if self.selfplay.pool.type == "none" and self.training.replay.type == "none":
             raise ValueError("selfplay.pool and training.replay are both 'none': there is nothing to train on")
+        stop = self.run.early_stop
+        if isinstance(stop, HeldOutStop) and (self.evaluation.evaluator == "none" or not self.evaluation.every):
+            raise ValueError("run.early_stop is 'held_out': set evaluation.evaluator, and evaluation.every above 0")
+        if isinstance(stop, HeldOutStop) and stop.part and stop.part not in self.evaluation.parts:
+            known = ", ".join(self.evaluation.parts) or "(none)"
+            raise ValueError(f"run.early_stop.part is {stop.part!r}; wanted one of evaluation.parts: {known}")
         if needs_hinted_plays(self.reward) and not self.selfplay.hint_plays and self.selfplay.pool.type == "designed":
             raise ValueError(f"reward {self.reward.type!r} needs hinted plays: set selfplay.hint_plays")
         return self

@@ -126,6 +126,8 @@ class LoopState:
         pool: ids of all environments admitted so far, in order.
         metrics_rows: rows of metrics written so far.
         evaluated: rollouts done at the last evaluation; `None` before the first one.
+        best: highest solve rate that counted for an early stop; `None` before one did.
+        stale: evaluations in a row that did not beat it.
         finished: whether the last designs were trained and the last evaluation was done.
     """
 
@@ -139,6 +141,8 @@ class LoopState:
     pool: tuple[str, ...] = ()
     metrics_rows: int = 0
     evaluated: int | None = None
+    best: float | None = None
+    stale: int = 0
     finished: bool = False
 
     def to_json(self) -> bytes:

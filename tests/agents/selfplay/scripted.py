@@ -17,10 +17,11 @@ from spade_agents.messages import Message
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.rendering import HermesRenderer
 from spade_agents.rollout import open_transport
-from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.loop import StopRequest, run_loop
 from spade_agents.selfplay.pool import pool_specs
+from spade_agents.selfplay.preflight import continued_from
 from spade_agents.selfplay.resources import Resources
+from spade_agents.selfplay.run import take_up
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.selfplay.state import LoopState
@@ -199,12 +200,18 @@ async def scripted_resources(path: Path, chosen: RunSettings, behaviour: Behavio
         )
 
 
+def state_of(resources: Resources, is_there: bool) -> LoopState:
+    """Where a run begins or goes on."""
+    if not is_there:
+        return LoopState()
+    return take_up(resources, continued_from(resources.directory.checkpoints, resources.settings))
+
+
 async def run(path: Path, chosen: RunSettings, behaviour: Behaviour | None = None, evaluator=None):
     """Start or resume a run and go on to its end; resources and final state."""
     is_there = os.path.exists(path)  # noqa: PTH110, ASYNC240
     async with scripted_resources(path, chosen, behaviour, evaluator) as resources:
-        state = resources.load(newest_stable(resources.directory.checkpoints)) if is_there else LoopState()
-        return resources, await run_loop(resources, state, StopRequest())
+        return resources, await run_loop(resources, state_of(resources, is_there), StopRequest())
 
 
 async def interruptible(path: Path, chosen: RunSettings) -> None:
@@ -212,7 +219,7 @@ async def interruptible(path: Path, chosen: RunSettings) -> None:
     is_there = os.path.exists(path)  # noqa: PTH110, ASYNC240
     stop, progress = StopRequest(), LineReporter(sys.stdout)
     async with scripted_resources(path, chosen) as resources:
-        state = resources.load(newest_stable(resources.directory.checkpoints)) if is_there else LoopState()
+        state = state_of(resources, is_there)
         resources.progress = progress
         with stop.on_interrupt(progress.say):
             await run_loop(resources, state, stop)

@@ -167,13 +167,6 @@ def test_a_run_goes_on_only_under_the_settings_that_decide_its_batches(path):
         same_settings(saved, settings(*SHORT, "reward.type=regret_only"))
 
 
-def test_a_finished_run_takes_no_more_rollouts_and_says_how_to_go_on(finished):
-    saved = newest_stable(finished / "checkpoints")
-    same_settings(saved, settings(*SHORT))
-    with pytest.raises(UsageError, match=r"finished after 2 rollouts.*model\.start=RUN"):
-        same_settings(saved, settings(*SHORT, "run.rollouts=3"))
-
-
 async def test_a_run_with_fewer_rollouts_than_it_has_done_is_finished_and_not_stopped(path):
     _, state = await run(path, settings(*SHORT, "run.rollouts=1"))
     assert (state.rollout, state.finished) == (1, True)
