@@ -43,15 +43,13 @@ test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed un
 	$(BIN)/python tests/tools/clients/install.py $(MCP_CLIENTS)
 	$(BIN)/python -m pytest $(MCP_CLIENTS:%=tests/tools/clients/check_%.py) $(PYTEST_ARGS)
 
-# DATA holds ACEBench's data and files like it; evalscope's checker is the oracle, unpacked beside our environment and
-# never installed into it. Without DATA nothing can be decided: exit code 3, as spade-eval has it.
-ORACLES := build/eval-oracles
-
+# DATA holds ACEBench's data and files like it; evalscope's dialogues and checker are the oracle, in a folder of their own.
+# Without DATA nothing can be decided: exit code 3, as spade-eval has it.
 test-eval: $(INSTALLED)  ## instrument checks against other checkers: make test-eval DATA=DIR
 	@test -n "$(DATA)" || { echo "no DATA given: ACEBench counts as not run; make test-eval DATA=DIR"; exit 3; }
-	test -d $(ORACLES)/evalscope || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $(ORACLES) evalscope==1.14.1
+	$(BIN)/spade-eval setup acebench
 	$(BIN)/spade-eval setup bfcl_v4
-	SPADE_EVAL_DATA="$(DATA)" SPADE_EVAL_ORACLES=$(ORACLES) $(BIN)/python -m pytest tests/evals -m "slow or not slow" $(PYTEST_ARGS)
+	SPADE_EVAL_DATA="$(DATA)" $(BIN)/python -m pytest tests/evals -m "slow or not slow" $(PYTEST_ARGS)
 
 # Plays of held-out programs, each instance fixed: the same weights give the same plays, but for rounding.
 GATE := --model nano --suite "environments:spade_agents.nano.heldout:heldout_specs(known)" --n 4 --max-tokens 64

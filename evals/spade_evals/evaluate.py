@@ -98,7 +98,14 @@ async def _run(plan: _Planned, runtime: Runtime, request: RunRequest, progress: 
 
 def _opened(name: str, request: RunRequest) -> Suite:
     suite = open_suite(
-        name, SuiteOptions(model=request.model, data=request.data, protocol=request.protocol, seed=request.seed)
+        name,
+        SuiteOptions(
+            model=request.model,
+            user_model=request.user_model,
+            data=request.data,
+            protocol=request.protocol,
+            seed=request.seed,
+        ),
     )
     suite.columns = {column: narrowed(settings, request.options) for column, settings in suite.columns.items()}
     return suite

@@ -38,7 +38,8 @@ async def rescore_log(log: EvalLog, *, data: Path | None = None) -> Rescored:
         InfrastructureError: the suite's data is missing, or is not what the log was made with.
     """
     header = log.header()
-    options = SuiteOptions(data=data, protocol=header.protocol, seed=header.seed)
+    user = None if header.user_model is None else header.user_model.target
+    options = SuiteOptions(data=data, protocol=header.protocol, seed=header.seed, user_model=user)
     async with aclosing(open_suite(header.suite, options)) as suite:
         lacking = [lack for lack in suite.preflight() if lack.column in header.asked]
         if lacking:

@@ -107,4 +107,5 @@ def _settings(header: LogHeader) -> str:
         f"top-k {column.sampling.top_k}, max tokens {column.sampling.max_tokens}"
         for column in header.columns.values()
     }
-    return " | ".join(sorted(kinds)) + f"; grading {header.grading}, seed {header.seed}"
+    user = "" if header.user_model is None else f"; user {visible_line(header.user_model.target)}"
+    return " | ".join(sorted(kinds)) + f"{user}; grading {header.grading}, seed {header.seed}"

@@ -6,6 +6,7 @@ Its requests come from the process that started it (pickles of our own making); 
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import os
 import pickle
@@ -13,9 +14,12 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from copy import deepcopy
+from typing import Any, ClassVar, Protocol
 
 _FORK_TRIES = 600
+_LONGEST_ANSWER = 65_536
+"""Bytes; what a grade says beyond is no answer."""
 
 
 def main() -> None:
@@ -55,11 +59,12 @@ def _answer(grader: Grader, arguments: dict[str, Any], seconds: int) -> str:
             row = {"value": grader.grade(arguments)}
         except BaseException as error:  # what a grader raises on a model's text, SystemExit included, is an answer
             row = {"error": f"{type(error).__name__}: {error}"[:400]}
-        os.write(writer, _told(row).encode("utf-8", "backslashreplace"))
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(_told(row).encode("utf-8", "backslashreplace"))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read(4096).decode("utf-8", "replace")
+        said = pipe.read(_LONGEST_ANSWER).decode("utf-8", "replace")
     _, status = os.waitpid(child, 0)
     if status or "\n" in said or not said:
         return _told({"error": f"the grade ended with status {status} after at most {seconds} s of CPU time"})
@@ -134,6 +139,82 @@ class ReasoningGymGrader:
         return float(score)
 
 
+class AceBenchScenarios:
+    """What ACEBench's scenario classes answer to the last message's calls, and the states that all messages left.
+
+    `ACEBENCH_SCENARIOS` names the folder of the classes. Arguments are data and go to methods of those classes alone.
+    """
+
+    forks = True
+    _modules: ClassVar[dict[str, str]] = {
+        "BaseApi": "base_api",
+        "MessageApi": "message",
+        "ReminderApi": "reminder",
+        "FoodPlatform": "food_services",
+        "Travel": "travel",
+    }
+    _graded: ClassVar[dict[str, tuple[str, ...]]] = {
+        "BaseApi": ("wifi", "logged_in"),
+        "MessageApi": ("inbox",),
+        "ReminderApi": ("reminder_list",),
+        "FoodPlatform": ("users", "logged_in_users", "orders"),
+        "Travel": ("users", "reservations"),
+    }
+
+    def __init__(self) -> None:
+        sys.path.insert(0, os.environ["ACEBENCH_SCENARIOS"])
+        self._classes = {
+            name: getattr(importlib.import_module(f"en.{module}"), name) for name, module in self._modules.items()
+        }
+
+    def prepare(self, arguments: dict[str, Any]) -> None:
+        self._made(arguments)
+
+    def grade(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        instances = self._made(arguments)
+        results: list[Any] = []
+        for calls in arguments["messages"]:
+            results = [_as_read(self._called(instances, name, given)) for name, given in calls]
+        states = [
+            {name: {key: value for key, value in vars(instance).items() if key in self._graded[name]}}
+            for name, instance in instances.items()
+        ]
+        return {"results": results, "states": json.loads(json.dumps(states, default=str))}
+
+    def _made(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Fresh instances; each gets its own configuration, then that of the device, as upstream does it."""
+        instances = {name: self._classes[name]() for name in arguments["classes"]}
+        for name, instance in instances.items():
+            for part in (name, "BaseApi"):
+                instance._load_scenario(deepcopy(arguments["configuration"].get(part, {})), long_context=False)
+        return instances
+
+    def _called(self, instances: dict[str, Any], name: str, given: dict[str, Any]) -> Any:
+        """A call goes to every class that has such a method; the last answer counts."""
+        methods = [getattr(instance, name, None) for instance in instances.values()] if name[:1] != "_" else []
+        found = [method for method in methods if callable(method)]
+        if not found:
+            return f"Error during execution: name '{name}' is not defined"
+        try:
+            return [method(**given) for method in found][-1]
+        except Exception as error:  # told to the agent, as upstream does
+            return f"Error during execution: {error}"
+
+
+def _as_read(outcome: Any) -> Any:
+    """An outcome as the dialogue shows it: written as text, and read back where that is JSON."""
+    text = outcome
+    if not isinstance(outcome, str):
+        try:
+            text = json.dumps(outcome) if isinstance(outcome, dict) else str(outcome)
+        except (TypeError, ValueError):
+            text = str(outcome)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 class BfclGrader:
     """Why bfcl-eval calls a single-turn result wrong, empty where it is right.
 
@@ -183,6 +264,7 @@ class BfclGrader:
 _GRADERS: dict[str, Callable[[], Grader]] = {
     "math": MathGrader,
     "reasoning_gym": ReasoningGymGrader,
+    "acebench": AceBenchScenarios,
     "bfcl": BfclGrader,
 }
 

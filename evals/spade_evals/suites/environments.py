@@ -9,27 +9,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spade_agents.errors import ConfigurationError, SpadeError, UsageError
-from spade_agents.messages import Message
 from spade_agents.policy.open import model_folder
 from spade_agents.policy.protocol import Sampling
 from spade_agents.rollout import PlaySettings, play_group
 from spade_agents.seeds import derive_seed
-from spade_agents.trajectory import Outcome, Trajectory
 from spade_environments import EnvironmentSpec
 from spade_evals.environments import part_specs
 from spade_evals.suite import Missing, Runtime, SuiteData
-from spade_evals.types import ColumnSettings, Sample, SampleOutcome, Score, Task
+from spade_evals.suites.plays import sample_of
+from spade_evals.types import ColumnSettings, Sample, Score, Task
 
 __all__ = ["COLUMN", "EnvironmentsSuite", "trained_on"]
 
 COLUMN = "win_rate"
-
-_OUTCOMES = {
-    Outcome.SCORED: SampleOutcome.SCORED,
-    Outcome.AGENT_ERROR: SampleOutcome.SCORED,
-    Outcome.ENVIRONMENT_FAULT: SampleOutcome.UNSCORABLE,
-    Outcome.INFRASTRUCTURE_FAULT: SampleOutcome.INFRASTRUCTURE_ERROR,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +74,7 @@ class EnvironmentsSuite:
             draw=runtime.draw,
             settings=PlaySettings(sampling=settings.sampling, seconds=runtime.seconds, retries=0),
         )
-        return replace(_sample(task, epoch, group.trajectories[0]), seconds=time.monotonic() - started)
+        return replace(sample_of(task, epoch, group.trajectories[0]), seconds=time.monotonic() - started)
 
     async def grade(self, task: Task, sample: Sample) -> Score:
         """What the environment paid: it was graded while it was played."""
@@ -150,41 +142,3 @@ def _task(spec: EnvironmentSpec) -> Task:
         "environment": spec.name,
     }
     return Task(id=spec.id, column=COLUMN, target="return 1", tags=tags)
-
-
-def _sample(task: Task, epoch: int, play: Trajectory) -> Sample:
-    outcome = _OUTCOMES[play.outcome]
-    usages = [turn.completion.usage for turn in play.turns]
-    return Sample(
-        id=task.id,
-        epoch=epoch,
-        attempt=0,
-        column=task.column,
-        outcome=outcome,
-        reason=_reason(play),
-        score=play.reward if outcome is SampleOutcome.SCORED else None,
-        messages=_messages(play),
-        response=play.turns[-1].completion.text if play.turns else "",
-        target=task.target,
-        finish=play.turns[-1].completion.finish if play.turns else "",
-        tokens_in=sum(usage.prompt_tokens for usage in usages),
-        tokens_out=sum(usage.completion_tokens for usage in usages),
-        tags=task.tags,
-    )
-
-
-def _reason(play: Trajectory) -> str:
-    if "out_of_context" in play.counters:
-        return "context"
-    if "out_of_turns" in play.counters or "truncated" in play.counters:
-        return "turns"
-    return (play.fault or "")[:500]
-
-
-def _messages(play: Trajectory) -> tuple[Message, ...]:
-    messages = list(play.opening)
-    for turn in play.turns:
-        said = turn.completion
-        messages.append(Message(role="assistant", content=said.text, calls=said.calls))
-        messages += [Message.of(observation) for observation in turn.observations]
-    return tuple(messages)

@@ -19,12 +19,14 @@ class SuiteOptions:
 
     Attributes:
         model: as it was named, for the check that what is evaluated was held out.
+        user_model: who plays the user where a suite has one.
         data: folder with the files that only a user can supply.
         protocol: named variant of the settings.
         seed: of whatever a suite generates or shuffles.
     """
 
     model: str = ""
+    user_model: str | None = None
     data: Path | None = None
     protocol: str | None = None
     seed: int = 0
@@ -69,8 +71,8 @@ def _reasoning(part: str, options: SuiteOptions) -> Suite:
 def _acebench(part: str, options: SuiteOptions) -> Suite:
     from spade_evals.suites.acebench.suite import AceBenchSuite
 
-    _refuse_protocol("acebench", options)
-    return AceBenchSuite(part=part, data=options.data)
+    protocol = options.protocol or "default"
+    return AceBenchSuite(part=part, data=options.data, protocol=protocol, user_model=options.user_model)
 
 
 def _bfcl(part: str, options: SuiteOptions) -> Suite:
@@ -90,7 +92,10 @@ _FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
         _reasoning,
         "AIME, GPQA-Diamond, LiveCodeBench, four Reasoning Gym columns; reasoning:aime25, reasoning:rg",
     ),
-    "acebench": (_acebench, "normal and special of ACEBench, from your copy of its data; acebench:normal"),
+    "acebench": (
+        _acebench,
+        "normal, special and agent of ACEBench, from your copy of its data; acebench:normal, acebench:agent",
+    ),
     "bfcl_v4": (_bfcl, "single-turn categories of BFCL v4, after setup bfcl_v4; bfcl_v4:live, bfcl_v4:simple_python"),
     "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
 }

@@ -1,4 +1,4 @@
-"""`acebench`: normal and special over the user's copy of the data; a dialogue counts where all its steps are right."""
+"""`acebench`: normal, special and agent over the user's copy of the data, each graded by the protocol's rules."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from spade_agents.errors import ContextExhaustedError, UsageError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Sampling
 from spade_agents.seeds import derive_seed
+from spade_evals.grading.jailed import JailedGrader
 from spade_evals.suite import Missing, Runtime, SuiteData, UnscorableError
 from spade_evals.suites.acebench import prompts
+from spade_evals.suites.acebench.agent import agent_lacks, agent_task, grade_agent, open_classes, play_agent
 from spade_evals.suites.acebench.checker import check_calls, check_special
 from spade_evals.suites.acebench.parser import CallError, first_brackets, parse_calls
 from spade_evals.suites.files import DataFile
 from spade_evals.types import ColumnSettings, Sample, SampleOutcome, Score, Task
 
-__all__ = ["AGENT", "NORMAL", "SPECIAL", "AceBenchSuite"]
+__all__ = ["AGENT", "NORMAL", "PROTOCOLS", "SPECIAL", "AceBenchSuite"]
 
 NORMAL = tuple(
     f"normal_{name}"
@@ -33,6 +35,8 @@ NORMAL = tuple(
 )  # fmt: skip
 SPECIAL = ("special_incomplete", "special_error_param", "special_irrelevant")
 AGENT = ("agent_multi_step", "agent_multi_turn")
+PROTOCOLS = ("default", "english")
+"""Upstream asks its English multi_step in Chinese, which `default` follows; `english` asks in English."""
 _PARTS = {"normal": NORMAL, "special": SPECIAL, "agent": AGENT}
 _WEIGHTS = {"normal": 0.578, "special": 0.2676, "agent": 0.1545}
 _SETTINGS = ColumnSettings(n=1, sampling=Sampling(temperature=0.7, max_tokens=16_384))
@@ -40,18 +44,25 @@ _SETTINGS = ColumnSettings(n=1, sampling=Sampling(temperature=0.7, max_tokens=16
 
 @dataclass(slots=True, kw_only=True)
 class AceBenchSuite:
-    """The English part; `part` is a group (`normal`, `special`, `agent`) or categories, comma-separated."""
+    """The English part; `part` is a group (`normal`, `special`, `agent`) or categories, comma-separated.
+
+    A dialogue of `normal` counts where all its steps are right, one of `agent` where its end states are.
+    """
 
     part: str = ""
     data: Path | None = None
+    user_model: str | None = None
     grading: str = "1"
     protocol: str = "default"
     columns: Mapping[str, ColumnSettings] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     concurrency: int = 64
+    _classes: JailedGrader | None = None
 
     def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise UsageError(f"acebench has no protocol {self.protocol!r}; wanted one of: {', '.join(PROTOCOLS)}")
         chosen = _chosen(self.part)
         self.columns = dict.fromkeys(chosen, _SETTINGS)
         whole = {name: _WEIGHTS[kind] / len(names) for kind, names in _PARTS.items() for name in names}
@@ -66,15 +77,13 @@ class AceBenchSuite:
         if folder is None:
             told = f"no data_all/data_en below --data {self.data or 'DIR (not given)'}: a copy of ACEBench/ACEBench"
             return [Missing(column=name, what=told) for name in self.columns]
-        lacking = [
-            Missing(column=name, what="its dialogues with scenario classes are not part of this version")
-            for name in self.columns
-            if name in AGENT
-        ]
+        lacking = []
         for name in self.columns:
             absent = [path for path in _files(folder, name) if not path.is_file()]
-            if name not in AGENT and absent:
-                lacking.append(Missing(column=name, what=f"no file {absent[0]}"))
+            what = f"no file {absent[0]}" if absent else ""
+            if not what and name in AGENT:
+                what = agent_lacks(name, self.user_model)
+            lacking += [Missing(column=name, what=what)] if what else []
         return lacking
 
     def load(self, columns: Sequence[str]) -> SuiteData:
@@ -87,12 +96,24 @@ class AceBenchSuite:
             questions, answers = (DataFile(path) for path in _files(folder, name))
             checksums |= {f"{name}": questions.sha256, f"{name} (answers)": answers.sha256}
             gold = {row["id"]: row["ground_truth"] for _, row in answers.lines()}
+            if name in AGENT:
+                tasks += [agent_task(name, row, gold) for _, row in questions.lines()]
+                continue
             steps = [_step(name, row, gold) for _, row in questions.lines()]
             tasks += [_task(name, key, list(found)) for key, found in groupby(steps, key=lambda one: one["task"])]
         return SuiteData(tasks=tuple(tasks), checksums=checksums)
 
     async def attempt(self, task: Task, epoch: int, runtime: Runtime) -> Sample:
-        """Every step of the task is one completion; later steps hold the official answers to earlier ones."""
+        """A dialogue of `agent`; else every step of the task is one completion.
+
+        The later steps hold the official answers to earlier ones.
+        """
+        sampling = self.columns[task.column].sampling
+        if task.column in AGENT:
+            if self._classes is None:
+                self._classes = open_classes()
+            chinese = self.protocol == "default"
+            return await play_agent(task, epoch, runtime, self._classes, sampling=sampling, chinese=chinese)
         started = time.monotonic()
         said: list[str] = []
         messages: list[Message] = []
@@ -102,7 +123,7 @@ class AceBenchSuite:
             try:
                 completion = await runtime.policy.complete(
                     Conversation(messages=step["messages"]),
-                    self.columns[task.column].sampling,
+                    sampling,
                     seed=derive_seed(runtime.seed, "eval", task.id, number, epoch, runtime.draw),
                     deadline=started + runtime.seconds,
                 )
@@ -128,6 +149,8 @@ class AceBenchSuite:
         return replace(sample, score=score.value, reason=cut)
 
     async def grade(self, task: Task, sample: Sample) -> Score:
+        if task.column in AGENT:
+            return grade_agent(task, sample)
         responses: list[str] = json.loads(sample.response)
         for number, (step, response) in enumerate(zip(task.data["steps"], responses, strict=True)):
             fault = _fault(task.column, step, response)
@@ -135,7 +158,9 @@ class AceBenchSuite:
                 return Score(value=0.0, reason=f"step {number}: {fault}" if len(responses) > 1 else fault)
         return Score(value=1.0)
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        if self._classes is not None:
+            await self._classes.aclose()
 
     def _folder(self) -> Path | None:
         if self.data is None:

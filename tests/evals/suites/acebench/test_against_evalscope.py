@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
-import sys
-import types
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from spade_evals.suites.acebench.environment import evalscope_folder, scenarios_folder
 from spade_evals.suites.acebench.suite import NORMAL, SPECIAL, AceBenchSuite, _fault
+from tests.evals.suites.acebench.oracle import Oracle
 
-DATA, ORACLES = (os.environ.get(name) for name in ("SPADE_EVAL_DATA", "SPADE_EVAL_ORACLES"))
+DATA = os.environ.get("SPADE_EVAL_DATA")
 
 pytestmark = pytest.mark.skipif(
-    not (DATA and ORACLES), reason="needs ACEBench's data and evalscope: make test-eval DATA=DIR"
+    not DATA or scenarios_folder() is None, reason="needs ACEBench's data and evalscope: make test-eval DATA=DIR"
 )
-
-
-def oracle():
-    """evalscope's parser and checker, loaded by file: its package needs what is not installed here."""
-    folder = Path(ORACLES or "") / "evalscope" / "benchmarks" / "acebench"
-    package = types.ModuleType("acebench_oracle")
-    package.__path__ = [str(folder)]
-    sys.modules["acebench_oracle"] = package
-    loaded = []
-    for name in ("utils", "parser", "checker"):
-        spec = importlib.util.spec_from_file_location(f"acebench_oracle.{name}", folder / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        loaded.append(module)
-    return loaded[1], loaded[2]
 
 
 def theirs(parser, checker, column, step, response):
@@ -106,7 +87,8 @@ def test_gold_answers_are_right_but_for_the_known_ones():
 
 
 def test_both_say_the_same_of_gold_and_of_spoilt_answers():
-    parser, checker = oracle()
+    oracle = Oracle(evalscope_folder())
+    parser, checker = oracle.parser, oracle.checker
     suite = AceBenchSuite(part=",".join((*NORMAL, *SPECIAL)), data=Path(DATA or ""))
     source = random.Random(0)
     differing, compared, right = [], 0, 0
