@@ -1,11 +1,11 @@
-"""How different a set of designs is: distinct share, largest family, Vendi score, and the alarm for a collapse."""
+"""How different designs are: distinct share, largest family, Vendi score, runs of copies, the alarm for a collapse."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "collapse_alarm",
     "distinct_share",
     "largest_share",
+    "longest_run",
     "measure",
     "tfidf_similarity",
     "vendi_score",
@@ -34,6 +35,8 @@ class CollapseSettings:
         max_family: largest share that one family may hold, in [0, 1].
         min_vendi: least Vendi score as a share of the designs, in [0, 1]. Programs that share nothing but the
             contract have about 0.6, a set that holds each of its programs four times about 0.2.
+        near: similarity of normalised syntax trees from which a design is a near-duplicate of the one before it.
+        max_run: how many near-duplicates may stand in a row.
         min_designs: of fewer designs nothing is said.
         window: how many of the newest designs are looked at.
     """
@@ -41,6 +44,8 @@ class CollapseSettings:
     min_distinct: float = 0.5
     max_family: float = 0.5
     min_vendi: float = 0.25
+    near: float = 0.9
+    max_run: int = 4
     min_designs: int = 8
     window: int = 32
 
@@ -54,16 +59,31 @@ class Diversity:
         distinct_share: distinct fingerprints / designs, in (0, 1]; 0 for an empty set.
         largest_family: share of the most frequent family, in (0, 1]; 0 for an empty set.
         vendi: Vendi score / designs, in (0, 1]; 0 for an empty set.
+        longest_run: the longest stretch of designs, in the order written, in which each is a near-duplicate of the one
+            before it; 1 where no two in a row are, 0 for an empty set.
     """
 
     designs: int
     distinct_share: float
     largest_family: float
     vendi: float
+    longest_run: int = 0
 
 
-def measure(sources: Sequence[str], fingerprints: Sequence[str], families: Sequence[str]) -> Diversity:
-    """The diversity of designs, each with its source, fingerprint (normalised AST) and family (structure or name).
+def measure(
+    sources: Sequence[str],
+    fingerprints: Sequence[str],
+    families: Sequence[str],
+    *,
+    near: Callable[[str, str], bool] | None = None,
+) -> Diversity:
+    """The diversity of designs in the order written, each with its source, fingerprint and family.
+
+    Args:
+        sources: the programs.
+        fingerprints: of their normalised syntax trees.
+        families: by structure or name.
+        near: whether two sources are near-duplicates; without it, those of one fingerprint are.
 
     Raises:
         ValueError: the three sequences differ in length.
@@ -71,11 +91,17 @@ def measure(sources: Sequence[str], fingerprints: Sequence[str], families: Seque
     if not len(sources) == len(fingerprints) == len(families):
         raise ValueError(f"found {len(sources)} sources, {len(fingerprints)} fingerprints, {len(families)} families")
     score = vendi_score(tfidf_similarity(sources)) / len(sources) if sources else 0.0
+    same = near or (lambda before, after: before == after)
+    alike = [
+        fingerprints[place] == fingerprints[place - 1] or same(sources[place - 1], sources[place])
+        for place in range(1, len(sources))
+    ]
     return Diversity(
         designs=len(sources),
         distinct_share=distinct_share(fingerprints),
         largest_family=largest_share(families),
         vendi=score,
+        longest_run=longest_run(alike) if sources else 0,
     )
 
 
@@ -95,6 +121,19 @@ def largest_share(keys: Sequence[Hashable]) -> float:
     0.75
     """
     return max(Counter(keys).values()) / len(keys) if keys else 0.0
+
+
+def longest_run(alike: Sequence[bool]) -> int:
+    """Items in the longest stretch whose neighbours are alike, where `alike` tells it of each item but the first.
+
+    >>> longest_run([False, True, True, False])
+    3
+    """
+    longest = current = 1
+    for same in alike:
+        current = current + 1 if same else 1
+        longest = max(longest, current)
+    return longest
 
 
 def vendi_score(similarity: Matrix) -> float:
@@ -143,6 +182,9 @@ def collapse_alarm(diversity: Diversity, settings: CollapseSettings | None = Non
     if diversity.vendi < settings.min_vendi:
         found = f"{diversity.designs} designs are as diverse as {diversity.vendi * diversity.designs:.1f} unlike ones"
         told.append(f"{found}; wanted at least {settings.min_vendi * diversity.designs:.1f} (Vendi score)")
+    if diversity.longest_run > settings.max_run:
+        found = f"{diversity.longest_run} designs in a row are near-duplicates, each of the one before it"
+        told.append(f"{found}; wanted at most {settings.max_run}")
     return tuple(told)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 from spade_agents.designer.attempts import AttemptVerdict, DesignOutcome
 from spade_agents.designer.summary import summarise
 from spade_agents.diversity import CollapseSettings, Diversity, collapse_alarm, measure
-from spade_environments.certificate import fingerprint
+from spade_environments.certificate import MinHash, fingerprint
 
-__all__ = ["DesignFigures", "design_figures", "newest_programs"]
+__all__ = ["DesignFigures", "design_figures", "near_duplicates", "newest_programs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,9 @@ def design_figures(
     """
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
     rejected = [attempt for attempt in attempts if attempt.verdict is AttemptVerdict.REJECTED]
-    diversity = measure(recent, [fingerprint(source) for source in recent], [summarise(source) for source in recent])
+    marks_of_recent = [fingerprint(source) for source in recent]
+    families = [summarise(source) for source in recent]
+    diversity = measure(recent, marks_of_recent, families, near=near_duplicates(settings.near))
     marks = [mark for attempt in attempts if attempt.spec and (mark := _mark(attempt.spec.source))]
     return DesignFigures(
         slots=len(outcomes),
@@ -102,6 +105,12 @@ def design_figures(
         recent=diversity,
         alarms=collapse_alarm(diversity, settings),
     )
+
+
+def near_duplicates(threshold: float) -> Callable[[str, str], bool]:
+    """Whether two programs have normalised syntax trees at least `threshold` alike, as the novelty rule sees them."""
+    sketch = cache(MinHash.of)
+    return lambda before, after: sketch(before).similarity(sketch(after)) >= threshold
 
 
 def _mark(source: str) -> str | None:

@@ -12,6 +12,7 @@ from spade_agents.diversity import (
     collapse_alarm,
     distinct_share,
     largest_share,
+    longest_run,
     measure,
     tfidf_similarity,
     vendi_score,
@@ -113,3 +114,23 @@ def test_of_a_handful_of_designs_nothing_is_said():
     few = diversity(designs=3, distinct_share=1 / 3)
     assert collapse_alarm(few) == ()
     assert collapse_alarm(few, CollapseSettings(min_designs=3)) != ()
+
+
+def test_the_longest_run_counts_neighbours_that_are_alike():
+    assert longest_run([]) == 1
+    assert longest_run([False, True, True, False, True]) == 3
+    marks = ["a", "b", "b", "b", "a", "a"]
+    assert measure(marks, marks, marks).longest_run == 3
+    assert measure([], [], []).longest_run == 0
+
+
+def test_near_duplicates_need_not_be_equal():
+    sources = ["x = 1", "x = 12", "x = 123", "while True: pass"]
+    found = measure(sources, sources, sources, near=lambda before, after: after.startswith(before))
+    assert found.longest_run == 3
+
+
+def test_a_long_run_of_near_duplicates_raises_the_alarm_where_nothing_else_does():
+    assert collapse_alarm(diversity(longest_run=4)) == ()
+    (told,) = collapse_alarm(diversity(longest_run=5))
+    assert told == "5 designs in a row are near-duplicates, each of the one before it; wanted at most 4"
