@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final, Protocol, runtime_checkable
 
+import msgspec
+
 from spade_agents.designer.corpus import Corpus
-from spade_agents.designer.memory import Memory
+from spade_agents.designer.memory import Memory, MemoryMark
 from spade_agents.errors import CheckpointError, InfrastructureError
 from spade_agents.policy.protocol import Policy
 from spade_agents.rollout import Evaluator
@@ -24,6 +26,7 @@ from spade_agents.selfplay.settings import RunSettings, SupervisedReplay
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import to_toml
 from spade_agents.telemetry import ProgressReporter, Row
+from spade_agents.tracking import Tracker
 from spade_agents.training.engine import TrainingEngine
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.trajectory import Role, TrainingSample
@@ -67,6 +70,7 @@ class Resources:
         evaluator: `None` where nothing is evaluated.
         replay: `None` where it is off.
         plays: what training episodes are opened with; `sandbox` itself unless given.
+        tracker: takes the rows of metrics too; `None` for none.
     """
 
     settings: RunSettings
@@ -83,6 +87,7 @@ class Resources:
     evaluator: Evaluator | None = None
     replay: Replay | None = None
     plays: Plays | None = None
+    tracker: Tracker | None = None
     _seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -147,7 +152,7 @@ class Resources:
         """Fill a checkpoint."""
         draft.state.write_bytes(state.to_json())
         draft.config.write_text(to_toml(self.settings), encoding="utf-8")
-        draft.memory.write_text(self.memory.to_jsonl(), encoding="utf-8")
+        draft.memory.write_bytes(msgspec.json.encode(self.memory.mark()))
         self.engine.export(draft.model)
         about = {
             "template_family": getattr(getattr(self.policy, "renderer", None), "family", "hermes"),
@@ -174,10 +179,10 @@ class Resources:
                 f"{saved.path} holds the state after {state.rollout} rollouts: it was renamed or mixed with another "
                 "checkpoint; remove that folder to go on from the one before it"
             )
-        memory = Memory.from_jsonl(saved.read(saved.memory).decode(), self.settings.designer.memory)
+        mark = _mark(saved)
         self.directory.truncate(rollout=state.rollout, metrics_rows=state.metrics_rows)
         self.pool.truncate(state.pool, rollout=state.rollout)
-        self.memory = memory
+        self.memory.cut_back(mark)
         for identity in state.pool:
             self.remember_novelty(self.pool.spec(identity))
         self.engine.load(saved.engine)
@@ -187,6 +192,8 @@ class Resources:
     def logged(self, state: LoopState, row: Row) -> LoopState:
         """Append a row of metrics, counted in the state so that a resumed run can drop what came after."""
         self.directory.metrics.append(row)
+        if self.tracker is not None:
+            self.tracker.log(row, state.metrics_rows)
         return replace(state, metrics_rows=state.metrics_rows + 1)
 
     @contextmanager
@@ -204,3 +211,12 @@ class Resources:
         taken = {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
         self._seconds.clear()
         return taken
+
+
+def _mark(saved: Checkpoint) -> MemoryMark:
+    try:
+        return msgspec.json.decode(saved.read(saved.memory), type=MemoryMark)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(
+            f"{saved.memory} cannot be read: {error}; remove {saved.path} to go on from the one before it"
+        ) from error
