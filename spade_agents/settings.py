@@ -29,6 +29,8 @@ class Section(pydantic.BaseModel):
 def load_settings(model: type[Model], path: Path | str | None, overrides: Sequence[str] = ()) -> Model:
     """Read a TOML file (or, without one, the defaults), apply `key.path=value` overrides, and check everything.
 
+    A file whose first key is `extends`, a list of other files beside it, changes what these say, later ones first.
+
     Raises:
         ConfigurationError: no such file, not TOML, an unknown key (with the nearest known one) or an unfit value.
     """
@@ -96,15 +98,37 @@ def to_toml(settings: Section) -> str:
     return tomli_w.dumps(_without_none(settings.model_dump(mode="json")))
 
 
-def _read(path: Path) -> Tree:
+def _read(path: Path, readers: tuple[Path, ...] = ()) -> Tree:
+    """A file's tree over those of the files that it extends; `readers` are the files that led to it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(
-            f"the configuration {path} cannot be read ({error.strerror}); give a .toml file"
-        ) from error
+        origin = f"{readers[-1]} extends {path}, which" if readers else f"the configuration {path}"
+        raise ConfigurationError(f"{origin} cannot be read ({error.strerror}); give a .toml file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
+    bases = tree.pop("extends", [])
+    if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+        raise ConfigurationError(f"{path}: extends is {bases!r}; wanted a list of files, such as ['nano.toml']")
+    chain = (*readers, path.resolve())
+    merged: Tree = {}
+    for base in (path.parent / base for base in bases):
+        if base.resolve() in chain:
+            raise ConfigurationError(f"{path} extends {base}, which extends it: leave one of them out")
+        merged = _merged(merged, _read(base, chain))
+    return _merged(merged, tree)
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """`over` on top of `under`, table by table; as with overrides, another `type` drops the variant's other keys."""
+    if "type" in over and over["type"] != under.get("type", over["type"]):
+        return _copied(over)
+    merged = _copied(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        is_table = isinstance(value, Mapping)
+        merged[key] = _merged(below if isinstance(below, Mapping) else {}, value) if is_table else value
+    return merged
 
 
 def _flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Tree:

@@ -7,15 +7,22 @@ from pathlib import Path
 import spade_agents
 from spade_agents.errors import UsageError
 
-__all__ = ["configuration_path", "shipped_configurations"]
+__all__ = ["PARTS", "configuration_path", "shipped_configurations"]
+
+PARTS = frozenset({"deepspeed"})
+"""Folders of files that are no runs by themselves."""
 
 
 def shipped_configurations() -> dict[str, Path]:
-    """Every shipped configuration by its name; they lie in the package once installed, beside it in a clone."""
+    """Every shipped run by its name, such as `nano` or `ablations/no_memory`.
+
+    They lie in the package once installed, beside it in a clone. What only other files extend is not among them.
+    """
     package = Path(spade_agents.__file__).parent
     installed = package / "configs"
     folder = installed if installed.is_dir() else package.parent / "configs"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    found = (path.relative_to(folder) for path in sorted(folder.rglob("*.toml")))
+    return {str(path.with_suffix("")): folder / path for path in found if path.parts[0] not in PARTS}
 
 
 def configuration_path(target: str) -> Path:

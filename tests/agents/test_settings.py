@@ -155,3 +155,31 @@ def test_an_override_below_a_plain_value_is_an_error_and_a_new_type_drops_the_ol
         with_overrides({"name": "x"}, ["name.first=y"])
     tree = with_overrides({"engine": {"type": "plain", "rate": 1.0}}, ["engine.type=sharded", "engine.ranks=3"])
     assert tree == {"engine": {"type": "sharded", "ranks": 3}}
+
+
+def test_a_file_changes_what_the_files_it_extends_say(tmp_path):
+    (tmp_path / "base.toml").write_text('name = "base"\n[training]\nsteps = 5\nwarm = 1\n')
+    (tmp_path / "engine.toml").write_text('[training.engine]\ntype = "sharded"\nranks = 8\n')
+    (tmp_path / "sub").mkdir()
+    middle = tmp_path / "sub" / "middle.toml"
+    middle.write_text('extends = ["../base.toml", "../engine.toml"]\n[training]\nsteps = 7\n')
+    settings = load_settings(Settings, middle, ["training.warm=2"])
+    assert settings == Settings(name="base", training=Training(steps=7, warm=2, engine=Sharded(ranks=8)))
+    # Another type drops what belonged to the one below it.
+    last = file_with(tmp_path, 'extends = ["sub/middle.toml"]\n[training.engine]\ntype = "plain"\n')
+    assert load_settings(Settings, last).training.engine == Plain()
+    assert load_settings(Settings, file_with(tmp_path, to_toml(settings))) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('extends = ["none.toml"]', r"extends .*none\.toml, which cannot be read"),
+        ('extends = "config.toml"', "wanted a list of files"),
+        ('extends = ["config.toml"]', "which extends it"),
+        ("[training]\nextends = ['a']", r"unknown key 'training\.extends'"),
+    ],
+)
+def test_a_file_that_extends_what_it_cannot_is_an_error(tmp_path, text, told):
+    with pytest.raises(ConfigurationError, match=told):
+        load_settings(Settings, file_with(tmp_path, text))
