@@ -262,15 +262,22 @@ async def measure_crowd(children: int) -> dict[str, float]:
         async def timed(env: EpisodeEnv) -> None:
             times.extend(await step_times(env, ROUNDS))
 
-        channels, through, bare = [channel_of(backend) for backend in backends], 0.0, 0.0
-        repetitions = 4
-        for _ in range(repetitions):
-            through += await seconds(lambda: asyncio.gather(*(worker(env) for env in envs)))
-            bare += bare_seconds(channels, ROUNDS)
+        channels: list[socket.socket] = [channel_of(backend) for backend in backends]
+        through: list[float] = []
+        bare: list[float] = []
+        for turn in range(-1, 12):  # the first one warms up: it copies the pages that each child will write to
+            taken = await seconds(lambda: asyncio.gather(*(worker(env) for env in envs)))
+            alone = bare_seconds(channels, ROUNDS)
+            if turn >= 0:
+                through.append(taken)
+                bare.append(alone)
         await asyncio.gather(*(timed(env) for env in envs))
         await asyncio.gather(*(env.aclose() for env in envs))
-    total = repetitions * children * ROUNDS
-    figures |= {"crowd_steps_a_second": total / through, "bare_steps_a_second": total / bare}
+    steps = children * ROUNDS
+    figures |= {
+        "crowd_steps_a_second": steps / statistics.median(through),
+        "bare_steps_a_second": steps / statistics.median(bare),
+    }
     return figures | spread("crowd_step_us", times)
 
 

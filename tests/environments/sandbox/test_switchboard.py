@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spade_environments.sandbox import switchboard
 from spade_environments.sandbox.switchboard import Switchboard
 
 
@@ -85,3 +86,40 @@ async def test_nobody_is_alone_while_another_waits():
     board.asks(6)
     assert [board.asks(5), board.asks(5)] == [False, False]
     board.close()
+
+
+async def test_a_crowd_is_answered_in_gathered_rounds_and_a_few_at_once(pairs, monkeypatch):
+    monkeypatch.setattr(switchboard, "CROWD", 3)
+    board, said = Switchboard(), []
+    for number, (ours, theirs) in enumerate(pairs):
+        board.add(ours.fileno(), lambda number=number, ours=ours: said.append((number, ours.recv(9))))
+        board.asks(ours.fileno())
+        theirs.send(b"a")
+    await turns()
+    assert len(said) == 3
+    pairs[0][1].send(b"b")
+    await turns()
+    assert len(said) == 3
+    await asyncio.sleep(10 * switchboard.GATHER)
+    assert said[3:] == [(0, b"b")]
+    for _ in pairs:
+        board.answered()
+    await asyncio.sleep(10 * switchboard.GATHER)
+    pairs[1][1].send(b"c")
+    await turns()
+    assert said[4:] == [(1, b"c")]
+    board.close()
+
+
+async def test_closing_while_answers_are_gathered_leaves_no_timer(pairs, monkeypatch):
+    monkeypatch.setattr(switchboard, "CROWD", 1)
+    board, errors = Switchboard(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: errors.append(told))
+    (ours, theirs), *_ = pairs
+    board.add(ours.fileno(), lambda: ours.recv(9))
+    board.asks(ours.fileno())
+    theirs.send(b"a")
+    await turns()
+    board.close()
+    await asyncio.sleep(10 * switchboard.GATHER)  # a timer left would read a closed epoll
+    assert errors == []
