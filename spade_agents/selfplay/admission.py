@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from spade_agents.selfplay.resources import Resources
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import Certificate, certify, certify_hint
+from spade_environments.certificate import Certificate, CertificateSettings, NoveltyIndex, certify, certify_hint
+from spade_environments.sandbox import Sandbox
 
 __all__ = ["SandboxCertifier", "novelty_rule"]
 
@@ -17,11 +17,11 @@ CERTIFIED_AT_ONCE: Final = 8
 
 
 class SandboxCertifier:
-    """The certificate bound to the run's sandbox, a few environments at a time."""
+    """The certificate bound to an open sandbox, a few environments at a time."""
 
-    def __init__(self, resources: Resources) -> None:
-        self._sandbox = resources.sandbox
-        self._settings = resources.settings.certificate
+    def __init__(self, sandbox: Sandbox, settings: CertificateSettings) -> None:
+        self._sandbox = sandbox
+        self._settings = settings
         self._places = asyncio.Semaphore(CERTIFIED_AT_ONCE)
 
     async def certify(self, spec: EnvironmentSpec) -> Certificate:
@@ -33,14 +33,18 @@ class SandboxCertifier:
             return await certify_hint(spec, hint, self._sandbox, settings=self._settings)
 
 
-def novelty_rule(resources: Resources) -> Callable[[EnvironmentSpec], str | None]:
-    """The admission rule: unlike everything in the pool and in this set; it remembers what it lets in."""
-    in_this_set = resources.empty_novelty()
+def novelty_rule(pool: NoveltyIndex | None) -> Callable[[EnvironmentSpec], str | None]:
+    """The admission rule: unlike everything in the pool and in this set; it remembers what it lets in.
+
+    Args:
+        pool: of the environments admitted before; `None` where the rule is off.
+    """
+    in_this_set = None if pool is None else NoveltyIndex(threshold=pool.threshold)
 
     def admit(spec: EnvironmentSpec) -> str | None:
-        if resources.novelty is None or in_this_set is None:
+        if pool is None or in_this_set is None:
             return None
-        for index in (resources.novelty, in_this_set):
+        for index in (pool, in_this_set):
             new, evidence = index.admits(spec.source)
             if not new:
                 return f"{evidence}: write something of another structure"

@@ -32,7 +32,7 @@ class _Marker(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A finished checkpoint on disk: `step-N/` with `model/`, `engine/`, `state.json`, `memory.jsonl` and `STABLE`."""
+    """A finished checkpoint on disk: `step-N/` with `model/`, `engine/`, `state.json`, `memory.json` and `STABLE`."""
 
     path: Path
 
@@ -63,8 +63,8 @@ class Checkpoint:
 
     @property
     def memory(self) -> Path:
-        """The designer's memory."""
-        return self.path / "memory.jsonl"
+        """How far the run's memory had come."""
+        return self.path / "memory.json"
 
     def read(self, file: Path) -> bytes:
         """One of its files.

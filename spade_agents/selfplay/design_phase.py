@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from spade_agents.designer.assignment import Assignment
 from spade_agents.designer.attempts import AttemptVerdict, DesignAttempt, DesignOutcome
 from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.design import Designer
@@ -51,20 +52,35 @@ def close_set(resources: Resources, state: LoopState) -> ClosedSet:
     if current is None:
         return NOTHING_CLOSED._replace(potential=state.potential)
     for member in current.members:
-        arms, win_rate = member.arms, member.win_rate
-        if win_rate is not None and not member.fault:
-            record = MemoryRecord(
-                environment_id=member.spec.id,
-                source=member.spec.source,
-                skill=member.spec.skill,
-                win_rate=win_rate,
-                regret=arms.raw if arms else None,
-                rollout=state.rollout,
-            )
-            resources.memory.add(record)
+        if member.window:
+            resources.memory.add(_record(resources, member, state.rollout))
     reward = reward_at(resources.settings.reward, current.rollout)
     scored = score_designs(reward, current.results(), state.potential)
     return ClosedSet(scored.raw, current.designs, scored.state)
+
+
+def _record(resources: Resources, member: SetMember, rollout: int) -> MemoryRecord:
+    """What is remembered of an environment whose window is over."""
+    spec, arms = member.spec, member.arms
+    certificate = resources.pool.certificate(spec.id)
+    return MemoryRecord(
+        environment_id=spec.id,
+        source=spec.source,
+        skill=spec.skill,
+        win_rate=member.win_rate,
+        regret=arms.raw if arms else None,
+        rollout=rollout,
+        name=spec.name,
+        domain=spec.domain,
+        hint=spec.hint,
+        hinted=member.hinted,
+        unhinted=member.unhinted,
+        window=member.window,
+        fault=member.fault,
+        certificate=certificate.to_json() if certificate else None,
+        parents=tuple(spec.provenance.get("parents", ())),
+        document=str(spec.provenance.get("document", "")),
+    )
 
 
 async def make_set(resources: Resources, state: LoopState) -> NewSet:
@@ -89,9 +105,9 @@ async def _design(resources: Resources, state: LoopState) -> NewSet:
     requests = design_requests(settings, state, resources.memory, resources.corpus, count)
     designer = Designer(
         policy=resources.designer,
-        certifier=SandboxCertifier(resources),
+        certifier=SandboxCertifier(resources.sandbox, settings.certificate),
         settings=settings.designer.call,
-        admit=novelty_rule(resources),
+        admit=novelty_rule(resources.novelty),
     )
     outcomes = await designer.design_set(requests, seed=derive_seed(settings.run.seed, "design", state.rollout))
     found = [_with_origin(resources, state, outcome) for outcome in outcomes if outcome.spec is not None]
@@ -121,18 +137,23 @@ def design_requests(
     settings: RunSettings, state: LoopState, memory: Memory, corpus: Corpus | None, count: int
 ) -> list[DesignRequest]:
     """One request a slot: the next skill in turn, the next document, memory seeds of that skill."""
-    requests = []
-    skills = settings.designer.skills
-    for slot in range(count):
-        skill = skills[(state.skill_position + slot) % len(skills)]
-        rng = random.Random(derive_seed(settings.run.seed, "memory", state.rollout, slot))
-        request = DesignRequest(skill=skill, seeds=memory.seeds(skill, rng))
-        if corpus is not None:
-            document = corpus.at(state.corpus_position + slot)
-            text = document.words(settings.designer.corpus_words)
-            request = replace(request, document=text, document_id=document.id, domain=document.domain)
-        requests.append(request)
-    return requests
+    table, root = settings.designer, settings.run.seed
+    assignment = Assignment(
+        settings=table.assignment,
+        style=table.call.style,
+        corpus=corpus,
+        words=table.corpus_words,
+        memory=memory,
+    )
+    return [
+        assignment.request(
+            table.skills[(state.skill_position + slot) % len(table.skills)],
+            position=state.corpus_position + slot,
+            seed=derive_seed(root, "assignment", state.rollout, slot),
+            memory_seed=derive_seed(root, "memory", state.rollout, slot),
+        )
+        for slot in range(count)
+    ]
 
 
 def _with_origin(resources: Resources, state: LoopState, outcome: DesignOutcome) -> DesignOutcome:
@@ -184,7 +205,7 @@ def _drawn(
     shuffled = rng.sample(specs, len(specs))
     if not isinstance(pool, FrontierPool):
         return tuple(shuffled[:count])
-    rates = {record.environment_id: record.win_rate for record in resources.memory.records}
+    rates = resources.memory.win_rates()
     middling = [spec for spec in shuffled if pool.low <= rates.get(spec.id, -1.0) <= pool.high]
     chosen = middling[: count - round(pool.explore * count)]
     rest = [spec for spec in shuffled if spec not in chosen]

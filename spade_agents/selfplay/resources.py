@@ -95,11 +95,6 @@ class Resources:
         """The run's pool."""
         return Pool(self.directory.environments)
 
-    def empty_novelty(self) -> NoveltyIndex | None:
-        """An index for one set, or `None` where the rule is off."""
-        rule = self.settings.novelty
-        return NoveltyIndex(threshold=rule.threshold) if rule.enabled else None
-
     def remember_novelty(self, spec: EnvironmentSpec) -> None:
         """Count an admitted environment among those that later ones must differ from."""
         if self.novelty is not None:

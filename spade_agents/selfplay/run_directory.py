@@ -133,6 +133,11 @@ class RunDirectory:
         """One folder `step-N` for each checkpoint."""
         return self.path / "checkpoints"
 
+    @property
+    def memory(self) -> Path:
+        """The designer's memory, an SQLite file."""
+        return self.path / "memory.sqlite"
+
     def write_trajectories(self, rollout: int, plays: Iterable[Trajectory]) -> None:
         """Keep all plays of a rollout, both arms, as one compressed file of JSON lines."""
         lines = b"".join(msgspec.json.encode(play) + b"\n" for play in plays)

@@ -1,66 +1,161 @@
 """What is remembered, and what is offered."""
 
 import random
-from dataclasses import replace
+import sqlite3
 
-from spade_agents.designer.memory import Memory, MemoryRecord, MemorySettings
+import pytest
+
+from spade_agents.designer.memory import Memory, MemoryQuery, MemoryRecord, MemorySettings, Retired
+from spade_agents.errors import CheckpointError, UsageError
 from spade_environments import Skill
 
 RETRIEVAL, SELECTION = Skill.DATA_RETRIEVAL, Skill.TOOL_SELECTION
 
 
-def record(number, *, skill=RETRIEVAL, win_rate=0.5, regret=0.1, rollout=0):
-    source = f"class E{number}: pass\n"
+def record(number, *, skill=RETRIEVAL, win_rate=0.5, regret=0.1, rollout=0, **more):
+    more = {"source": f"class E{number}: pass\n", **more}
     return MemoryRecord(
-        environment_id=str(number), source=source, skill=skill, win_rate=win_rate, regret=regret, rollout=rollout
+        environment_id=str(number), skill=skill, win_rate=win_rate, regret=regret, rollout=rollout, **more
     )
 
 
-def test_the_oldest_go_first_beyond_the_size():
-    memory = Memory(settings=MemorySettings(size=2))
-    for number in range(3):
-        memory.add(record(number))
-    assert [r.environment_id for r in memory.records] == ["1", "2"]
+def ids(records):
+    return [r.environment_id for r in records]
+
+
+def test_the_oldest_are_not_offered_beyond_the_size():
+    memory = Memory.of([record(number) for number in range(3)], MemorySettings(size=2))
+    assert ids(memory.records) == ["1", "2"]
+    assert ids(memory.candidates(RETRIEVAL)) == ["1", "2"]
+    assert len(memory.store) == 3
 
 
 def test_candidates_share_the_skill_have_a_middling_win_rate_and_the_highest_regret():
-    memory = Memory()
-    memory.add(record(0, skill=SELECTION))
-    memory.add(record(1, win_rate=0.14))
-    memory.add(record(2, win_rate=0.86))
-    for number in range(3, 15):
-        memory.add(record(number, regret=number / 100))
-    assert [r.environment_id for r in memory.candidates(RETRIEVAL)] == [str(n) for n in range(14, 4, -1)]
+    unfit = [record(0, skill=SELECTION), record(1, win_rate=0.14), record(2, win_rate=0.86)]
+    memory = Memory.of([*unfit, *(record(number, regret=number / 100) for number in range(3, 15))])
+    assert ids(memory.candidates(RETRIEVAL)) == [str(n) for n in range(14, 4, -1)]
 
 
 def test_an_unknown_regret_is_no_0_and_comes_last():
-    memory = Memory(records=[record(1, regret=None), record(2, regret=-0.5)])
-    assert [r.environment_id for r in memory.candidates(RETRIEVAL)] == ["2", "1"]
-    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records[0].regret is None
+    memory = Memory.of([record(1, regret=None), record(2, regret=-0.5)])
+    assert ids(memory.candidates(RETRIEVAL)) == ["2", "1"]
+    assert memory.records[0].regret is None
 
 
 def test_only_the_latest_record_of_an_environment_counts():
-    memory = Memory()
-    memory.add(record(1, win_rate=0.5))
-    memory.add(record(1, win_rate=0.95, rollout=4))
+    memory = Memory.of([record(1, win_rate=0.5), record(1, win_rate=0.95, rollout=4)])
     assert memory.candidates(RETRIEVAL) == []
 
 
 def test_two_seeds_are_drawn_and_none_when_memory_is_off():
     records = [record(n) for n in range(5)]
-    on, off = Memory(records=records), Memory(settings=MemorySettings(enabled=False), records=records)
+    on, off = Memory.of(records), Memory.of(records, MemorySettings(enabled=False, negatives=1))
     assert len(on.seeds(RETRIEVAL, random.Random(0))) == 2
     assert on.seeds(RETRIEVAL, random.Random(0))[0].summary.startswith("E")
-    assert off.seeds(RETRIEVAL, random.Random(0)) == ()
+    assert off.seeds(RETRIEVAL, random.Random(0)) == () == off.negatives(RETRIEVAL, random.Random(0))
 
 
-def test_memory_is_cut_back_to_a_rollout_and_goes_through_json():
-    memory = Memory(records=[record(1), record(2, rollout=4)])
-    memory.truncate(4)
-    assert [r.environment_id for r in memory.records] == ["1"]
-    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records == memory.records
+def test_seeds_are_drawn_as_a_sample_of_the_candidates_unless_they_must_differ():
+    memory = Memory.of([record(n, regret=n) for n in range(5)])
+    drawn = random.Random(3).sample(memory.candidates(RETRIEVAL), 2)
+    assert [seed.environment_id for seed in memory.seeds(RETRIEVAL, random.Random(3))] == ids(drawn)
 
 
-def test_a_source_with_line_separators_goes_through_json_whole():
-    memory = Memory(records=[replace(record(1), source="x = '\u2028 \x85 \x0b \r'\n")])
-    assert Memory.from_jsonl(memory.to_jsonl(), memory.settings).records == memory.records
+def test_seeds_that_must_differ_are_not_each_others_copies():
+    other = "class Far:\n    def setup(self):\n        return [i * 2 for i in range(9)]\n"
+    records = [record(n) for n in range(4)] + [record(9, source=other)]
+    memory = Memory.of(records, MemorySettings(max_similarity=0.8))
+    for seed in range(10):
+        shown = memory.seeds(RETRIEVAL, random.Random(seed))
+        assert len(shown) == 2
+        assert "9" in [each.environment_id for each in shown]
+
+
+def test_negatives_are_what_is_won_nearly_always_or_nearly_never():
+    rates = {1: 0.95, 2: 0.05, 3: 0.5, 4: 0.9, 5: 0.1}
+    records = [record(number, win_rate=rate) for number, rate in rates.items()]
+    memory = Memory.of(records, MemorySettings(negatives=5))
+    assert {seed.environment_id for seed in memory.negatives(RETRIEVAL, random.Random(0))} == {"1", "2"}
+    assert Memory.of(records).negatives(RETRIEVAL, random.Random(0)) == ()
+
+
+def test_faults_mastery_and_what_is_out_of_reach_retire_by_setting():
+    broken, mastered, far, fine = record(1, fault="crash"), record(2, win_rate=1.0), record(3, win_rate=0.0), record(4)
+    memory = Memory.of([broken, mastered, far, fine])
+    found = [memory.retired(each) for each in (broken, mastered, far, fine)]
+    assert found == [Retired.FAULT, Retired.MASTERED, Retired.OUT_OF_REACH, None]
+    never = MemorySettings(retire_faulty=False, retire_mastered=False, retire_out_of_reach=False)
+    memory = Memory.of([broken, mastered, far, fine], never)
+    assert [memory.retired(each) for each in (broken, mastered, far, fine)] == [None] * 4
+
+
+def test_an_environment_that_faulted_once_is_never_offered_again():
+    memory = Memory.of([record(1), record(1, rollout=4, fault="crash"), record(2)])
+    assert ids(memory.candidates(RETRIEVAL)) == ["2"]
+
+
+def test_records_keep_source_certificate_hint_parents_and_both_arms(tmp_path):
+    whole = record(
+        1,
+        name="shelf",
+        domain="files",
+        hint="look",
+        hinted=(1.0, None),
+        unhinted=(0.0, 1.0),
+        window=(0.0, 1.0, 1.0),
+        certificate="{}",
+        parents=("a", "b"),
+        document="d1",
+    )
+    path = tmp_path / "memory.sqlite"
+    memory = Memory.open(path)
+    memory.add(whole)
+    memory.add(record(1, rollout=4, win_rate=None, regret=None))
+    memory.close()
+    again = Memory.open(path)
+    assert again.history("1")[0] == whole
+    assert [r.rollout for r in again.history("1")] == [0, 4]
+
+
+def test_memory_is_cut_back_to_a_mark_and_a_changed_one_is_refused(tmp_path):
+    memory = Memory.open(tmp_path / "memory.sqlite")
+    memory.add(record(1))
+    mark = memory.mark()
+    memory.add(record(2, rollout=4))
+    memory.cut_back(mark)
+    assert ids(memory.store.all()) == ["1"]
+    memory.store.truncate(0)
+    with pytest.raises(CheckpointError, match="holds 0 records, and not the 1"):
+        memory.cut_back(mark)
+    memory.add(record(1, win_rate=0.25))
+    with pytest.raises(CheckpointError, match="as they were"):
+        memory.cut_back(mark)
+
+
+def test_queries_ask_by_skill_win_rate_regret_round_and_retirement():
+    records = [
+        record(1, regret=0.1),
+        record(2, regret=0.3, win_rate=1.0),
+        record(3, regret=None),
+        record(4, skill=SELECTION, rollout=4),
+    ]
+    memory = Memory.of(records)
+    assert ids(memory.query(MemoryQuery())) == ["2", "1", "4", "3"]
+    assert ids(memory.query(MemoryQuery(skill=SELECTION))) == ["4"]
+    assert ids(memory.query(MemoryQuery(high=0.9, limit=1))) == ["1"]
+    assert ids(memory.query(MemoryQuery(min_regret=0.2))) == ["2"]
+    assert ids(memory.query(MemoryQuery(retired=True))) == ["2"]
+    assert ids(memory.query(MemoryQuery(order="rollout", limit=1))) == ["4"]
+    assert ids(memory.query(MemoryQuery(rollout=4))) == ["4"]
+
+
+def test_a_file_that_is_no_memory_is_refused(tmp_path):
+    path = tmp_path / "memory.sqlite"
+    path.write_text("not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(UsageError, match="cannot be used"):
+        Memory.open(path)
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as connection:
+        connection.execute("create table outcomes (number integer)")
+    with pytest.raises(UsageError, match="cannot be used"):
+        Memory.open(other)

@@ -188,7 +188,7 @@ async def scripted_resources(path: Path, chosen: RunSettings, behaviour: Behavio
             engine=CountingEngine(),
             sandbox=sandbox,
             plays=plays,
-            memory=Memory(settings=chosen.designer.memory),
+            memory=Memory.open(directory.memory, chosen.designer.memory),
             progress=SilentReporter(),
             corpus=None
             if chosen.designer.corpus == "none"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from spade_agents.designer.memory import Memory
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.selfplay.checkpoint import newest_stable, prune
 from spade_agents.selfplay.preflight import same_settings
@@ -102,16 +103,17 @@ async def test_a_checkpoint_that_bears_another_ones_name_is_refused(path):
         await resumed(path)
 
 
-async def test_files_swapped_between_checkpoints_and_lines_added_to_memory_are_seen(path):
+async def test_files_swapped_between_checkpoints_and_a_changed_memory_are_seen(path):
     first, second = (path / "checkpoints" / name for name in ("step-0", "step-1"))
     kept = (second / "state.json").read_bytes()
     shutil.copy(first / "state.json", second / "state.json")
     with pytest.raises(CheckpointError, match=r"step-1 is corrupt: state\.json is not what was written"):
         await resumed(path)
     (second / "state.json").write_bytes(kept)
-    with (second / "memory.jsonl").open("a") as file:
-        file.write("{}\n")
-    with pytest.raises(CheckpointError, match=r"step-1 is corrupt: memory\.jsonl is not what was written"):
+    memory = Memory.open(RunDirectory(path).memory)
+    memory.store.truncate(len(memory.store) - 1)
+    memory.close()
+    with pytest.raises(CheckpointError, match=r"memory\.sqlite holds \d+ records, and not the \d+ that the checkpoint"):
         await resumed(path)
 
 
