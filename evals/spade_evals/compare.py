@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from spade_agents.power import drop_p_value, drop_power, pairs_needed, share_upper_bound, smallest_visible_drop
 from spade_agents.statistics import Interval, paired_difference
 from spade_evals.log import EvalLog, Samples
+from spade_evals.summary import by_reason, some
 from spade_evals.types import ColumnSettings, LogHeader, Sample, SampleKey, SampleOutcome
 
 __all__ = [
@@ -287,9 +288,9 @@ def _own_obstacles(
     asked = sum(header.asked[name] * header.columns[name].n for name in chosen)
     if asked != len(samples):
         yield f"the {side} holds {len(samples)} of the {asked} samples that it asked for; finish it with --resume"
-    for name, why in header.not_run.items():
-        if columns is None or name in columns:
-            yield f"the {side} did not run {name}: {why}"
+    left = {name: why for name, why in header.not_run.items() if columns is None or name in columns}
+    for why, names in by_reason(left).items():
+        yield f"the {side} did not run {some(names)}: {why}"
     for name, count in header.trained_on.items():
         if columns is None or name in columns:
             yield f"the model of the {side} was trained on {count} tasks of {name}"

@@ -18,7 +18,7 @@ from spade_evals.log import EvalLog
 from spade_evals.runner import RunOptions, make_header, narrowed, run_suite
 from spade_evals.suite import Missing, Runtime, Suite
 from spade_evals.suites import SuiteOptions, open_suite
-from spade_evals.summary import LogSummary
+from spade_evals.summary import LogSummary, by_reason, some
 from spade_evals.types import LogHeader, ModelFacts, Task
 
 __all__ = ["Finished", "RunRequest", "evaluate"]
@@ -113,9 +113,9 @@ def _opened(name: str, request: RunRequest) -> Suite:
 
 def _refuse_missing(suites: Sequence[Suite], missing: Sequence[Sequence[Missing]], request: RunRequest) -> None:
     lines = [
-        f"{suite.name}, {lack.column}: {lack.what}"
+        f"{suite.name}{'' if len(columns) == len(suite.columns) > 1 else f', {some(columns)}'}: {what}"
         for suite, lacks in zip(suites, missing, strict=True)
-        for lack in lacks
+        for what, columns in by_reason({lack.column: lack.what for lack in lacks}).items()
     ]
     if lines and not request.allow_missing:
         told = "\n  ".join(lines)

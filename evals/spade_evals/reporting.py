@@ -17,7 +17,7 @@ from spade_agents.report.evaluation import (
 from spade_agents.report.types import Line
 from spade_evals.compare import Comparison, GateSettings, compare_logs, load_log
 from spade_evals.log import EvalLog
-from spade_evals.summary import ColumnSummary, GroupSummary, LogSummary, summarise
+from spade_evals.summary import ColumnSummary, GroupSummary, LogSummary, by_reason, some, summarise
 from spade_evals.types import Sample, SampleKey
 
 __all__ = ["evaluation_html"]
@@ -72,9 +72,9 @@ def _log(log: EvalLog) -> EvaluatedLog:
 def _rows(summary: LogSummary) -> Iterator[EvaluatedColumn]:
     for name, column in summary.columns.items():
         yield _row(name, column)
-    for name, why in summary.not_run.items():
+    for why, names in by_reason(summary.not_run).items():
         yield EvaluatedColumn(
-            name=name, mean="not run", interval="", scored=0, infrastructure=0, unscorable=0, missing=0, asked=0,
+            name=some(names), mean="not run", interval="", scored=0, infrastructure=0, unscorable=0, missing=0, asked=0,
             reasons=why,
         )  # fmt: skip
     for tag, groups in summary.groups.items():

@@ -15,7 +15,17 @@ from spade_agents.statistics import clustered_mean
 from spade_evals.log import EvalLog, Samples
 from spade_evals.types import LogHeader, Sample, SampleOutcome
 
-__all__ = ["ColumnSummary", "GroupSummary", "LogSummary", "pass_at", "pass_hat", "summarise", "write_summary"]
+__all__ = [
+    "ColumnSummary",
+    "GroupSummary",
+    "LogSummary",
+    "by_reason",
+    "pass_at",
+    "pass_hat",
+    "some",
+    "summarise",
+    "write_summary",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +134,24 @@ def pass_hat(n: int, successes: int, k: int) -> float:
     return comb(successes, k) / comb(n, k)
 
 
+def by_reason(not_run: Mapping[str, str]) -> dict[str, list[str]]:
+    """Columns by why they did not run, so that a reason which many share is told once."""
+    found: dict[str, list[str]] = {}
+    for name, why in not_run.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
+def some(names: Sequence[str], shown: int = 4) -> str:
+    """The first few of many names.
+
+    >>> some(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d and 2 more'
+    """
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def _column(header: LogHeader, name: str, samples: Sequence[Sample]) -> ColumnSummary:
     n, tasks = header.columns[name].n, header.asked.get(name, 0)
     outcomes = Counter(sample.outcome for sample in samples)
@@ -193,7 +221,9 @@ def _group(samples: Sequence[Sample]) -> GroupSummary:
 
 def _withheld(header: LogHeader, columns: Mapping[str, ColumnSummary], doubled: int) -> str:
     """Why no overall mean may be shown; empty where it may."""
-    found = [f"{name} was not run" for name in header.not_run]
+    left = list(header.not_run)
+    told = some(left) if columns else "all of it"
+    found = [f"{told} {'was' if len(left) == 1 or not columns else 'were'} not run"] if left else []
     for name, column in columns.items():
         found += [f"{name}: {column.withheld}"] if column.withheld else []
         if not column.is_complete:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from typing import IO, Annotated, Protocol, runtime_checkable
+from typing import Annotated
 
 import typer
 
 from spade_agents.cli import agent, corpus, demo, doctor, env, model, nano, play, report, serve, tokens, train
-from spade_agents.cli.failures import described
-from spade_agents.cli.output import tell
+from spade_agents.cli.failures import WrongUsage, described, shown
+from spade_agents.cli.output import tell_failure
 from spade_agents.cli.runs import STOPPED
 
 __all__ = ["app", "main"]
@@ -69,29 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:  # before any command could take it
         sys.exit(STOPPED)
     except Exception as error:
-        if isinstance(error, _WrongUsage):
-            tell(_shown(error), err=True)
+        given = sys.argv[1:] if arguments is None else arguments
+        if isinstance(error, WrongUsage):
+            tell_failure(shown(error), error.exit_code, given)
             sys.exit(error.exit_code)
         failure = described(error)
         if failure is None:
             raise
-        tell(f"spade: {failure.message}", err=True)
+        tell_failure(f"spade: {failure.message}", failure.exit_code, given)
         sys.exit(failure.exit_code)
-
-
-@runtime_checkable
-class _WrongUsage(Protocol):
-    """What the parser of command lines raises: it repeats arguments, which may hold anything."""
-
-    exit_code: int
-
-    def show(self, file: IO[str] | None = None) -> None: ...
-
-
-def _shown(error: _WrongUsage) -> str:
-    told = io.StringIO()
-    error.show(file=told)
-    return told.getvalue().rstrip("\n")
 
 
 def _print_what_the_terminal_lacks() -> None:

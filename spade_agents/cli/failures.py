@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import NamedTuple
+import io
+from typing import IO, NamedTuple, Protocol, runtime_checkable
 
 from spade_agents.errors import SpadeError
 from spade_environments import EnvironmentFault, HostFault, SpecError
 from spade_environments.sandbox.settings import UntrustedSourceError
 
-__all__ = ["FAILED", "OK", "UNDECIDED", "USAGE", "Failure", "described", "worst"]
+__all__ = ["FAILED", "OK", "UNDECIDED", "USAGE", "Failure", "WrongUsage", "described", "shown", "worst"]
 
 OK, FAILED, USAGE, UNDECIDED = 0, 1, 2, 3
 
@@ -30,6 +31,22 @@ class Failure(NamedTuple):
 
     message: str
     exit_code: int
+
+
+@runtime_checkable
+class WrongUsage(Protocol):
+    """What the parser of command lines raises: it repeats arguments, which may hold anything."""
+
+    exit_code: int
+
+    def show(self, file: IO[str] | None = None) -> None: ...
+
+
+def shown(error: WrongUsage) -> str:
+    """What such an error says, with the usage of its command."""
+    told = io.StringIO()
+    error.show(file=told)
+    return told.getvalue().rstrip("\n")
 
 
 def described(error: Exception) -> Failure | None:

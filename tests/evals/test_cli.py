@@ -56,6 +56,38 @@ def test_wrong_names_end_with_exit_code_2_and_leave_nothing(tmp_path, capsys, ar
     assert not (tmp_path / "log").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("run", "--suite", "environments:catalogue"), 2, "Missing option '--model'"),
+        (("run", "--model", "nan", "--suite", "environments:catalogue"), 2, "did you mean 'nano'?"),
+        (("run", "--model", "scripted:gold", "--suite", "acebench"), 3, "nothing was run"),
+        (("show", "nowhere"), 2, "nowhere is no evaluation log"),
+        (("show",), 2, "Missing argument"),
+    ],
+)
+def test_an_error_under_json_is_json_too(tmp_path, capsys, arguments, code, told):
+    out = ("--out", tmp_path / "log") if arguments[0] == "run" else ()
+    found, printed, err = spade_eval(capsys, *arguments, *out, "--json")
+    error = json.loads(printed)
+    assert (found, error["exit_code"]) == (code, code)
+    assert told in error["error"]
+    assert told in err
+
+
+def test_what_a_whole_suite_lacks_is_told_once(tmp_path, capsys):
+    arguments = ("run", "--model", "scripted:gold", "--suite", "acebench", "--suite", "environments:catalogue")
+    code, _, err = spade_eval(capsys, *arguments, "--out", tmp_path / "log")
+    assert code == 3
+    assert err.count("no data_all/data_en below --data") == 1
+    arguments = (*arguments, "--limit", 1, "--n", 1, "--allow-missing")
+    code, out, _ = spade_eval(capsys, *arguments, "--out", tmp_path / "log")
+    assert code == 3
+    assert out.count("no data_all/data_en below --data") == 1
+    assert "all of it: not run: no data_all" in out
+    assert "overall withheld: all of it was not run" in out
+
+
 def test_no_commands_summary_is_cut_off_in_the_list_of_commands(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = spade_eval(capsys, "--help")

@@ -33,6 +33,8 @@ def test_the_overall_mean_is_withheld_until_every_sample_was_taken():
     assert not short.is_complete
     assert summary([sample("a")], doubled=(("a", 0, 0),)).overall is None
     assert summary([sample("a")], not_run={"left": "no file"}).withheld == "left was not run"
+    many = dict.fromkeys("abcdef", "no file")
+    assert summary([sample("a")], not_run=many).withheld == "a, b, c, d and 2 more were not run"
 
 
 def test_a_column_that_the_model_was_trained_on_has_no_mean():

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import typer
 
-from spade_agents.cli.failures import described
+from spade_agents.cli.failures import WrongUsage, described, shown
+from spade_agents.cli.output import tell_failure
 from spade_agents.cli.runs import STOPPED
-from spade_agents.terminal import visible
 from spade_evals.cli import compare, logs, run
 
 __all__ = ["app", "main"]
@@ -45,13 +45,17 @@ def _options() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `spade-eval`; always ends by `SystemExit` with one of the documented exit codes."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments, prog_name="spade-eval")
+        sys.exit(app(args=arguments, prog_name="spade-eval", standalone_mode=False))
     except KeyboardInterrupt:
         sys.exit(STOPPED)
     except Exception as error:
+        if isinstance(error, WrongUsage):
+            tell_failure(shown(error), error.exit_code, given)
+            sys.exit(error.exit_code)
         failure = described(error)
         if failure is None:
             raise
-        typer.echo(f"spade-eval: {visible(failure.message)}", err=True)
+        tell_failure(f"spade-eval: {failure.message}", failure.exit_code, given)
         sys.exit(failure.exit_code)

@@ -9,7 +9,7 @@ import msgspec
 
 from spade_agents.terminal import visible_line
 from spade_evals.log import EvalLog
-from spade_evals.summary import ColumnSummary, LogSummary
+from spade_evals.summary import ColumnSummary, LogSummary, by_reason, some
 from spade_evals.types import LogHeader
 
 __all__ = ["log_lines", "summaries_json"]
@@ -23,11 +23,17 @@ def log_lines(log: EvalLog, summary: LogSummary) -> list[str]:
     """The table of a log: every mean with its interval, and all counts beside it."""
     header = log.header()
     lines = [f"{visible_line(header.suite)} ({header.protocol}), {visible_line(header.model.target)}: {log.path}"]
-    lines += _table(
-        ["column", "mean", "95 % interval", "scored", "infra", "unscorable", "missing", "asked"],
-        [_row(name, column) for name, column in summary.columns.items()],
+    lines += (
+        []
+        if not summary.columns
+        else _table(
+            ["column", "mean", "95 % interval", "scored", "infra", "unscorable", "missing", "asked"],
+            [_row(name, column) for name, column in summary.columns.items()],
+        )
     )
-    lines += [f"  {name}: not run: {visible_line(why)}" for name, why in summary.not_run.items()]
+    for why, names in by_reason(summary.not_run).items():
+        told = some(names) if summary.columns or len(names) < len(summary.not_run) else "all of it"
+        lines.append(f"  {told}: not run: {visible_line(why)}")
     lines += [
         f"  {name}: mean withheld: {column.withheld}" for name, column in summary.columns.items() if column.withheld
     ]
@@ -108,4 +114,4 @@ def _settings(header: LogHeader) -> str:
         for column in header.columns.values()
     }
     user = "" if header.user_model is None else f"; user {visible_line(header.user_model.target)}"
-    return " | ".join(sorted(kinds)) + f"{user}; grading {header.grading}, seed {header.seed}"
+    return " | ".join(sorted(kinds) or ["nothing was asked"]) + f"{user}; grading {header.grading}, seed {header.seed}"

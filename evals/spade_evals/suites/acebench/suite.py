@@ -87,6 +87,8 @@ class AceBenchSuite:
         return lacking
 
     def load(self, columns: Sequence[str]) -> SuiteData:
+        if not columns:
+            return SuiteData(tasks=())
         folder = self._folder()
         if folder is None:
             raise UsageError("no data of ACEBench was found; give its folder with --data")
