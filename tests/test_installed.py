@@ -53,5 +53,7 @@ def test_the_installed_package_runs_the_quick_demo_to_its_report(installed: Path
     told = json.loads(run(installed, str(installed.with_name("spade")), "demo", "--quick", "--json", cwd=tmp_path))
     assert told["finished"] is True
     report = tmp_path / told["report"]
-    assert "Held-out solve rate" in report.read_text(encoding="utf-8")
+    page = report.read_text(encoding="utf-8")
+    assert "Held-out solve rate" in page
+    assert "<h1>quick demo</h1>" in page
     assert {"known families", "never-seen families"} <= set(told["evaluations"][-1]["parts"])

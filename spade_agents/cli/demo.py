@@ -31,6 +31,7 @@ def demo(
 
     folder = free_folder("quick" if quick else "demo") if out is None else out
     config = configuration_path("nano_quick" if quick else "nano")
+    named = [f"run.seed={seed}", f"run.name={'quick demo' if quick else 'demo'}"]
     with watched() as progress:
-        result = train(config, out=folder, overrides=[f"run.seed={seed}"], progress=progress)
+        result = train(config, out=folder, overrides=named, progress=progress)
     conclude(result, as_json=as_json)

@@ -47,20 +47,20 @@ class _Lines:
 
 _CERTIFIED = _Lines(
     title="Certified share",
-    told="Design attempts that passed every gate and were admitted.",
+    told="Design attempts that passed every gate and are no copy of another, of those that could be decided.",
     picks={"certified": lambda row: row.certified},
     y_range=UNIT,
 )
 _OF_THE_PLAYS = (
     _Lines(
         title="Win rate of the two arms",
-        told="Mean return on the environments just designed, with the hint and without it, on the same seeds.",
+        told="Mean return on the environments of the set in play; with the hint only where the set is new.",
         picks={"without hint": lambda row: row.win_rate, "with hint": lambda row: row.hinted_win_rate},
         y_range=UNIT,
     ),
     _Lines(
         title="Regret",
-        told="Mean return with the hint minus mean return without it. Raw can be negative: a hint can mislead.",
+        told="Mean return with the hint minus without it, on the same seeds. Raw can be negative: a hint can mislead.",
         picks={"raw": lambda row: row.regret_raw, "floored at 0": lambda row: row.regret_floored},
         zero_line=True,
     ),
@@ -72,7 +72,7 @@ _OF_THE_PLAYS = (
     ),
     _Lines(
         title="Diversity of designs",
-        told="Share of a set's programs that are its only one of their kind, and the newest designs' Vendi score / n.",
+        told="Different normalised programs / programs of a set's attempts, and the newest designs' Vendi score / n.",
         picks={"distinct": lambda row: row.distinct, "Vendi / n": lambda row: row.vendi},
         y_range=UNIT,
     ),

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 __all__ = [
+    "DesignDiversity",
+    "DesignEnd",
+    "Designs",
     "EnvironmentEntry",
     "Estimate",
     "Evaluation",
@@ -85,6 +88,50 @@ class RolloutRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DesignEnd:
+    """How many attempts at a design ended at one gate, or past all of them."""
+
+    name: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignDiversity:
+    """How different some programs are; `None` where that was not measured.
+
+    Attributes:
+        name: which programs.
+        programs: how many.
+        vendi: Vendi score / programs.
+        longest_run: near-duplicates in a row, in the order written.
+        distinct: share of distinct normalised syntax trees.
+        largest_family: share of the most frequent family.
+    """
+
+    name: str
+    programs: int
+    vendi: float
+    longest_run: int | None = None
+    distinct: float | None = None
+    largest_family: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Designs:
+    """What became of a run's designs: slots asked for, environments admitted, where every attempt ended."""
+
+    slots: int
+    admitted: int
+    ends: tuple[DesignEnd, ...]
+    diversity: tuple[DesignDiversity, ...] = ()
+
+    @property
+    def attempts(self) -> int:
+        """All of them: each ended somewhere."""
+        return sum(end.attempts for end in self.ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateLine:
     """One gate of a certificate."""
 
@@ -147,6 +194,7 @@ class ReportData:
         title: the run's name.
         facts: short name and value pairs for the top of the page (seed, model, date, sandbox level).
         changes: what the last evaluation says beside the first, for each part.
+        designs: what became of them, all rollouts together; `None` where the run designed nothing.
         alarms: sentences about what went wrong, such as a collapse of the designer.
         configuration: the resolved TOML, shown at the end.
     """
@@ -156,6 +204,7 @@ class ReportData:
     evaluations: tuple[Evaluation, ...] = ()
     changes: tuple[PartChange, ...] = ()
     rollouts: tuple[RolloutRow, ...] = ()
+    designs: Designs | None = None
     environments: tuple[EnvironmentEntry, ...] = ()
     featured: tuple[Featured, ...] = ()
     alarms: tuple[str, ...] = ()

@@ -20,7 +20,16 @@ from spade_agents.report import (
 )
 from spade_agents.rollout import PartSummary
 from spade_agents.selfplay.pool import OutcomeRow, Pool
+from spade_agents.selfplay.reported_designs import reported_alarms, reported_designs
 from spade_agents.selfplay.run_directory import RunDirectory
+from spade_agents.selfplay.settings import (
+    DesignedPool,
+    FrontierPool,
+    FrozenDesigner,
+    OwnPool,
+    RunSettings,
+    StaticPool,
+)
 from spade_agents.selfplay.transcripts import featured
 from spade_agents.statistics import bootstrap_mean, paired_difference, wilson
 from spade_environments import EnvironmentSpec
@@ -55,15 +64,17 @@ def report_data(directory: RunDirectory) -> ReportData:
     specs = {identity: pool.spec(identity) for identity in ids}
     outcomes = {identity: pool.outcomes(identity) for identity in ids}
     entries = tuple(_entry(pool, spec, outcomes[spec.id]) for spec in specs.values())
+    rollouts = _each(directory, rows, "rollout", lambda row: _rollout(row, outcomes))
     return ReportData(
         title=directory.settings.run.name,
-        facts=_facts(directory),
+        facts=_facts(directory, done=len(rollouts)),
         evaluations=_each(directory, rows, "evaluation", evaluation_of),
         changes=part_changes(directory),
-        rollouts=_each(directory, rows, "rollout", lambda row: _rollout(row, outcomes)),
+        rollouts=rollouts,
+        designs=reported_designs(rows, [spec.source for spec in specs.values()]),
         environments=entries,
         featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
-        alarms=_alarms(rows),
+        alarms=reported_alarms(rows),
         configuration=(directory.path / "config.toml").read_text(encoding="utf-8"),
     )
 
@@ -86,20 +97,45 @@ def _each(directory: RunDirectory, rows: Sequence[Row], kind: str, read: Callabl
     return tuple(found)
 
 
-def _facts(directory: RunDirectory) -> tuple[tuple[str, str], ...]:
+def _facts(directory: RunDirectory, *, done: int) -> tuple[tuple[str, str], ...]:
     settings = directory.settings
     manifest = directory.manifest
     commit = manifest.get("git_commit")
     facts = {
         "model": settings.model.start,
         "seed": str(settings.run.seed),
-        "rollouts": str(settings.run.rollouts),
+        "rollouts": str(done) if done >= settings.run.rollouts else f"{done} of {settings.run.rollouts}",
+        "environments": _origin(settings),
+        **(_of_the_designer(settings) if settings.selfplay.pool.type == "designed" else {}),
         "set": f"{settings.selfplay.environments} environments × {settings.selfplay.plays} plays",
         "sandbox": str(manifest.get("sandbox_level", "unknown")),
         "started": str(manifest.get("started", "unknown")).replace("T", " ")[:16],
         "commit": commit[:10] if isinstance(commit, str) else "",
     }
     return tuple((name, value) for name, value in facts.items() if value)
+
+
+def _origin(settings: RunSettings) -> str:
+    """Where the run's environments come from: what a baseline is told apart by."""
+    match settings.selfplay.pool:
+        case DesignedPool():
+            frozen = settings.designer.policy
+            if not isinstance(frozen, FrozenDesigner):
+                return "designed by the model itself"
+            return f"designed by a frozen model ({frozen.target or settings.model.start})"
+        case StaticPool(source=source):
+            return f"fixed pool {source}"
+        case FrontierPool(source=source):
+            return f"fixed pool {source}, middling win rates first"
+        case OwnPool(source=source):
+            return f"your own, {source}"
+        case _:
+            return "none: supervised replay alone"
+
+
+def _of_the_designer(settings: RunSettings) -> dict[str, str]:
+    memory = "on" if settings.designer.memory.enabled else "none"
+    return {"corpus": str(settings.designer.corpus), "memory": memory, "reward": settings.reward.type}
 
 
 def evaluation_of(row: Row) -> Evaluation:
@@ -195,19 +231,28 @@ def _mean(returns: Returns, told: float | None, *, bounds: tuple[float, float] =
 def _entry(pool: Pool, spec: EnvironmentSpec, outcomes: Sequence[OutcomeRow]) -> EnvironmentEntry:
     certificate = pool.certificate(spec.id)
     last = outcomes[-1] if outcomes else None
-    with_regret = next((outcome for outcome in outcomes if outcome.regret is not None), None)
+    # An environment of a fixed pool may be in several sets: win rate and regret are of the last one.
+    with_regret = next((outcome for outcome in reversed(outcomes) if outcome.regret is not None), None)
     return EnvironmentEntry(
         id=spec.id,
         name=spec.name,
         skill=spec.skill.value,
         domain=spec.domain,
-        rollout=int(spec.provenance.get("rollout", outcomes[0].rollout if outcomes else 0)),
+        # Not the spec's own: an environment of a fixed pool was designed at a rollout of another run.
+        rollout=_first_played(spec, outcomes, with_regret),
         win_rate=last.win_rate if last else None,
         regret=with_regret.regret if with_regret else None,
         regime=with_regret.regime if with_regret else "",
         fault=last.fault if last else "",
         gold_steps=certificate.gold_lengths if certificate else (),
     )
+
+
+def _first_played(spec: EnvironmentSpec, outcomes: Sequence[OutcomeRow], told: OutcomeRow | None) -> int:
+    """The rollout whose plays are shown: where both arms were played, or the first one."""
+    if told is not None:
+        return told.rollout
+    return outcomes[0].rollout if outcomes else int(spec.provenance.get("rollout", 0))
 
 
 def _chosen(entries: Iterable[EnvironmentEntry]) -> tuple[EnvironmentEntry, ...]:
@@ -217,12 +262,3 @@ def _chosen(entries: Iterable[EnvironmentEntry]) -> tuple[EnvironmentEntry, ...]
     newest = {entry.regime: entry for entry in sorted(played, key=lambda entry: entry.rollout)}
     wanted = [*by_regret[:2], *by_regret[-1:], *newest.values()]
     return tuple({entry.id: entry for entry in wanted}.values())[:_FEATURED]
-
-
-def _alarms(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What is wrong with the newest designs, and since which rollout there was no set without an alarm."""
-    designed = [row for row in rows if "design" in row]
-    alarms = designed[-1]["design"].get("alarms", []) if designed else []
-    quiet = [place for place, row in enumerate(designed) if not row["design"].get("alarms")]
-    since = designed[quiet[-1] + 1 if quiet else 0]["rollout"] if alarms else 0
-    return tuple(f"Designs collapse, since rollout {since}: {alarm}" for alarm in alarms)

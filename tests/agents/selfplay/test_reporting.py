@@ -14,6 +14,7 @@ from spade_agents.errors import UsageError
 from spade_agents.rollout import EvalSummary, PartSummary
 from spade_agents.selfplay import RunResult
 from spade_agents.selfplay.records import told
+from spade_agents.selfplay.reported_designs import reported_alarms
 from spade_agents.selfplay.reporting import evaluation_of, report_data, write_report
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings
@@ -106,6 +107,69 @@ async def test_the_report_counts_at_each_set_how_many_designs_every_gate_rejecte
     for row in data.rollouts:
         for gate, count in row.rejected_by.items():
             assert f"<title>{gate}, rollout {row.rollout}: {count}</title>" in page
+
+
+async def test_every_attempt_is_counted_once_where_it_ended_and_the_shares_are_of_all(tmp_path):
+    await run(tmp_path / "r", settings(), Behaviour(broken=0.6))
+    rows = [row["design"] for row in RunDirectory(tmp_path / "r").metrics.rows() if "design" in row]
+    designs = report_data(RunDirectory.open(tmp_path / "r")).designs
+    assert designs is not None
+    assert designs.attempts == sum(row["attempts"] for row in rows)
+    assert (designs.slots, designs.admitted) == (6, sum(row["admitted"] for row in rows))
+    ends = {end.name: end.attempts for end in designs.ends}
+    assert ends["rejected: lint"] == sum(row["gates"].get("lint", 0) for row in rows) > 0
+    assert ends["certified"] == sum(row["verdicts"]["certified"] for row in rows) > 0
+    page = write_report(tmp_path / "r").read_text()
+    assert f"6 environments were asked for; {designs.attempts} attempts brought {designs.admitted}." in page
+    share = 100 * ends["rejected: lint"] / designs.attempts
+    row = f'<td>rejected: lint</td><td class="num">{ends["rejected: lint"]}</td><td class="num">{share:.0f} %</td>'
+    assert row in page
+
+
+async def test_the_report_holds_the_vendi_score_of_the_pool_and_the_longest_run_of_near_duplicates(tmp_path):
+    chosen = settings("run.rollouts=3", "novelty.enabled=false", "selfplay.period=1", "collapse.min_designs=6")
+    await run(tmp_path / "r", chosen, OneDesign(broken=0.0))
+    data = report_data(RunDirectory.open(tmp_path / "r"))
+    assert data.designs is not None
+    newest, pool = data.designs.diversity
+    assert (newest.programs, newest.longest_run, newest.vendi) == (9, 9, pytest.approx(1 / 9))
+    assert (pool.name, pool.programs, pool.vendi) == ("the pool", 1, pytest.approx(1.0))
+    assert any("9 designs in a row are near-duplicates" in alarm for alarm in data.alarms)
+    assert "Near-duplicates in a row" in write_report(tmp_path / "r").read_text()
+
+
+def designed(rollout: int, *alarms: str) -> dict:
+    return {"kind": "rollout", "rollout": rollout, "design": {"alarms": list(alarms)}}
+
+
+def test_a_collapse_that_has_passed_is_told_with_when_it_was():
+    assert reported_alarms([]) == reported_alarms([designed(0), {"kind": "rollout", "rollout": 1}]) == ()
+    rows = [designed(0, "one family"), designed(4), designed(8, "copies"), designed(12, "copies"), designed(16)]
+    assert reported_alarms(rows[:1]) == ("Designs collapse, since rollout 0: one family",)
+    assert reported_alarms(rows[:2]) == ("Designs had collapsed at rollout 0, and no longer do: one family",)
+    assert reported_alarms(rows[:4]) == ("Designs collapse, since rollout 8: copies",)
+    assert reported_alarms(rows) == ("Designs had collapsed from rollout 8 to 12, and no longer do: copies",)
+
+
+async def test_a_run_on_the_pool_of_another_run_shows_its_own_plays_and_says_what_it_is(tmp_path):
+    await run(tmp_path / "designed", settings("run.rollouts=4"), Behaviour(broken=0.0))
+    source = tmp_path / "designed" / "environments"
+    fixed = settings("run.rollouts=2", "selfplay.pool.type=static", f"selfplay.pool.source={source}")
+    await run(tmp_path / "fixed", fixed, Behaviour())
+    data = report_data(RunDirectory.open(tmp_path / "fixed"))
+    assert {entry.rollout for entry in data.environments} == {0}
+    assert data.featured
+    assert all(len(featured.plays) == 2 for featured in data.featured)
+    assert data.designs is None
+    facts = dict(data.facts)
+    assert facts["environments"] == f"fixed pool {source}"
+    assert "reward" not in facts
+    assert dict(report_data(RunDirectory.open(tmp_path / "designed")).facts)["corpus"] == "builtin"
+
+
+def test_a_run_that_was_stopped_says_how_far_it_came(tmp_path):
+    RunDirectory.create(tmp_path / "r", RunSettings(), "A")
+    assert dict(report_data(RunDirectory.open(tmp_path / "r")).facts)["rollouts"] == "0 of 24"
 
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(2)>&</pre></style>"
