@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from spade_agents.report import (
+    DesignDiversity,
+    DesignEnd,
+    Designs,
     EnvironmentEntry,
     Estimate,
     Evaluation,
@@ -111,6 +114,17 @@ def example() -> ReportData:
             ),
         ),
         rollouts=tuple(row(rollout) for rollout in range(25)),
+        designs=Designs(
+            slots=24,
+            admitted=20,
+            ends=(DesignEnd(name="certified", attempts=20), DesignEnd(name=f"rejected: {HOSTILE}", attempts=12)),
+            diversity=(
+                DesignDiversity(
+                    name="newest", programs=20, vendi=0.5, longest_run=3, distinct=0.9, largest_family=0.25
+                ),
+                DesignDiversity(name="the pool", programs=40, vendi=0.4),
+            ),
+        ),
         environments=entries,
         featured=tuple(
             Featured(

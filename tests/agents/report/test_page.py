@@ -114,3 +114,11 @@ def test_a_rollout_with_some_figures_shows_those():
     page = render_report(ReportData(title="some", rollouts=(RolloutRow(rollout=0, distinct=0.5),)))
     assert "Distinct designs" in page
     assert "This run has no such figures." in page
+
+
+def test_designs_are_told_with_shares_of_all_attempts_and_what_was_not_measured_as_such(page: str):
+    assert "24 environments were asked for; 32 attempts brought 20." in page
+    assert '<td>certified</td><td class="num">20</td><td class="num">62 %</td>' in page
+    numbers = ("20", "10.0", "0.50", "3", "90 %", "25 %")
+    assert "<td>newest</td>" + "".join(f'<td class="num">{number}</td>' for number in numbers) in page
+    assert '<td class="num">0.40</td><td class="num">–</td>' in page
