@@ -51,10 +51,6 @@ ARMS = {
     "selfplay": (),
     "control": ("selfplay.pool.type=none",),
     "free": ("novelty.enabled=false", "designer.memory.enabled=false"),
-    "static": ("selfplay.pool.type=static",),
-    "frontier": ("selfplay.pool.type=frontier",),
-    "frozen": ("designer.policy.type=frozen",),
-    "no_corpus": ("designer.corpus=none",),
 }
 DESIGNS = 64
 QUICK = ("run.rollouts=4", "evaluation.plays=60", "selfplay.plays=8", "selfplay.hint_plays=8")

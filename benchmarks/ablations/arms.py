@@ -26,6 +26,10 @@ class Arm:
 
 
 _FIXED_POOL = "selfplay.hint_plays=0"
+ONE_DOCUMENT = Path(__file__).with_name("one_document.jsonl")
+# Nano was warmed up on prompts that all hold a document: asked without one, it writes a document and no program. One
+# and the same document in every prompt takes the corpus' breadth away and leaves a prompt of the form that nano knows.
+_NO_CORPUS = f"designer.corpus={ONE_DOCUMENT}"
 ARMS: Mapping[str, Arm] = {
     "SPADE": Arm(told="the whole method"),
     "fixed pool": Arm(
@@ -37,11 +41,11 @@ ARMS: Mapping[str, Arm] = {
         overrides=("selfplay.pool.type=frontier", _FIXED_POOL),
     ),
     "frozen designer": Arm(told="the start weights design to the end", overrides=("designer.policy.type=frozen",)),
-    "no corpus": Arm(told="no document in the prompt", overrides=("designer.corpus=none",)),
+    "no corpus": Arm(told="one and the same document in every prompt", overrides=(_NO_CORPUS,)),
     "no memory": Arm(told="no earlier environment in the prompt", overrides=("designer.memory.enabled=false",)),
     "neither": Arm(
-        told="no document and no earlier environment",
-        overrides=("designer.corpus=none", "designer.memory.enabled=false"),
+        told="one document, no earlier environment",
+        overrides=(_NO_CORPUS, "designer.memory.enabled=false"),
     ),
     "regret_only": Arm(told="the reward is regret alone", overrides=("reward.type=regret_only",)),
     "anchor_only": Arm(told="the reward is the win-rate band alone", overrides=("reward.type=anchor_only",)),
@@ -120,8 +124,13 @@ def start_sum(target: str) -> str:
     """sha256 over the files of the start checkpoint's folder: other weights are another experiment."""
     digest = hashlib.sha256()
     for file in sorted(path for path in model_folder(target).iterdir() if path.is_file()):
-        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+        digest.update(f"{file.name} {file_sum(file)}\n".encode())
     return digest.hexdigest()
+
+
+def file_sum(path: Path) -> str:
+    """sha256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def job_key(config: Path, overrides: Sequence[str], start: str, *more: object) -> str:
@@ -130,6 +139,7 @@ def job_key(config: Path, overrides: Sequence[str], start: str, *more: object) -
     Defaults are part of the resolved settings, so that a default that changes is another key. The name of a run and
     where it lies decide nothing and must not be among the overrides.
     """
-    settings = load_settings(RunSettings, config, overrides)
+    named = [text.replace(str(ONE_DOCUMENT), file_sum(ONE_DOCUMENT)) for text in overrides]
+    settings = load_settings(RunSettings, config, named)
     facts = "\n".join([to_toml(settings), start, str(FORMAT), *map(str, more)])
     return hashlib.sha256(facts.encode()).hexdigest()[:12]

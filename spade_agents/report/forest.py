@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from spade_agents.report.axes import Axis, covering, round_ticks
+from spade_environments.wording import counted
 
 __all__ = ["ForestRow", "forest"]
 
@@ -94,7 +95,7 @@ def _row(row: ForestRow, x: Axis, y: float) -> str:
 
 def _told(row: ForestRow) -> str:
     interval = "no interval" if row.low is None or row.high is None else f"95 % {row.low:.3f} to {row.high:.3f}"
-    return f"{row.name}: {row.value:.3f} ({interval}), {len(row.values)} runs"
+    return f"{row.name}: {row.value:.3f} ({interval}), {counted(len(row.values), 'run')}"
 
 
 def _n(value: float) -> str:

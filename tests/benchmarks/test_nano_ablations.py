@@ -13,6 +13,7 @@ from ablations.jobs import Clock, Job, Plan, finish_all
 from ablations.page import page, sentences
 from ablations.results import arm_rows, figures_of, learnable_share, paired
 
+from spade_agents.designer.corpus import load_corpus
 from spade_agents.selfplay import RunSettings
 from spade_agents.selfplay.pool import OutcomeRow
 from spade_agents.settings import load_settings, to_toml
@@ -108,6 +109,21 @@ def test_where_an_experiment_lies_decides_no_key_but_a_pools_settings_decide_tho
     source = f"selfplay.pool.source={here.pool(0).path / 'run' / 'environments'}"
     assert source in here.run("frontier pool", 0).facts["overrides"]
     assert plan(tmp_path, weights="v").pair(0).path.name != here.pair(0).path.name
+
+
+def test_the_arm_without_a_corpus_shows_every_prompt_the_same_document_wherever_the_code_lies(monkeypatch, tmp_path):
+    from ablations import arms
+
+    corpus = load_corpus(arms.ONE_DOCUMENT)
+    assert len(corpus) == 1
+    assert corpus.at(0) == corpus.at(17)
+    before = plan(tmp_path).run("no corpus", 0).path.name
+    elsewhere = tmp_path / "one_document.jsonl"
+    elsewhere.write_bytes(arms.ONE_DOCUMENT.read_bytes())
+    moved = arms.Arm(told="", overrides=(f"designer.corpus={elsewhere}",))
+    monkeypatch.setattr(arms, "ONE_DOCUMENT", elsewhere)
+    monkeypatch.setitem(ARMS, "no corpus", moved)
+    assert plan(tmp_path).run("no corpus", 0).path.name == before
 
 
 COUNTING = """

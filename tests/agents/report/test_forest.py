@@ -22,7 +22,7 @@ def test_a_row_is_a_dot_a_whisker_and_its_single_values():
 def test_a_row_without_a_value_says_so_and_one_without_an_interval_has_no_whisker():
     svg = forest([ForestRow(name="a"), ForestRow(name="b", value=0.5, values=(0.5,))], label="x", x_label="x")
     assert ">not run<" in svg
-    assert "b: 0.500 (no interval), 1 runs" in svg
+    assert "b: 0.500 (no interval), 1 run<" in svg
     assert not found(svg, "line", "whisker")
 
 
