@@ -85,16 +85,35 @@ def report(
     typer.echo(f"wrote {out}")
 
 
-def setup(suite: Annotated[str, typer.Argument(help="bfcl_v4 | acebench")]) -> None:
-    """Make the environment that a suite's package needs.
+def setup(
+    what: Annotated[str, typer.Argument(help="bfcl_v4 | acebench | aime25 | aime26 | gpqa_diamond | livecodebench_v6")],
+    data: Annotated[Path | None, typer.Option(help="Folder for the data of a column; run takes it as --data.")] = None,
+) -> None:
+    """Make the environment that a suite's package needs, or fetch a column's data.
 
-    It is one of its own, apart from this one (bfcl_v4: about 570 MB; acebench, for its agent parts: about 35 MB).
+    An environment is one of its own, apart from this one (bfcl_v4: about 570 MB; acebench, for its agent parts: about
+    35 MB). Data comes from the Hugging Face hub, at a pinned commit, and is kept only where its digest fits.
     """
     from spade_agents.errors import UsageError
     from spade_evals.suites.acebench.environment import set_up as set_up_acebench
     from spade_evals.suites.bfcl.environment import set_up as set_up_bfcl
+    from spade_evals.suites.hub import HUB
 
     made = {"bfcl_v4": set_up_bfcl, "acebench": set_up_acebench}
-    if suite not in made:
-        raise UsageError(f"{suite!r} needs no environment of its own; wanted one of: {', '.join(made)}")
-    typer.echo(f"ready: {made[suite]()}")
+    if what in HUB:
+        if data is None:
+            raise UsageError(f"setup {what} wants a folder for the data: --data DIR")
+        typer.echo(f"ready: {_fetched(what, data)}")
+    elif what in made:
+        typer.echo(f"ready: {made[what]()}")
+    else:
+        raise UsageError(f"there is nothing to set up for {what!r}; wanted one of: {', '.join([*made, *HUB])}")
+
+
+def _fetched(column: str, folder: Path) -> Path:
+    from spade_agents.telemetry import open_progress
+    from spade_evals.suites.hub import fetch
+
+    with open_progress() as progress:
+        progress.begin(column, 1)
+        return fetch(column, folder, told=lambda size: progress.phase(f"{size / 2**20:.0f} MiB"))

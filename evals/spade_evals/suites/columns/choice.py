@@ -38,7 +38,8 @@ class GpqaColumn:
             return ""
         return (
             f"no gpqa_diamond.csv and no *gpqa*.zip below --data {self.data or 'DIR (not given)'}; "
-            "accept its terms at huggingface.co/datasets/Idavidrein/gpqa and download it"
+            "accept its terms at huggingface.co/datasets/Idavidrein/gpqa, then, with a token in HF_TOKEN: "
+            "spade-eval setup gpqa_diamond --data DIR"
         )
 
     def load(self) -> tuple[tuple[Task, ...], Mapping[str, str]]:

@@ -15,13 +15,17 @@ from spade_evals.types import Sample, Score, Task
 
 __all__ = ["AimeColumn", "grade_math"]
 
+_ASK = "Please reason step by step, and put your final answer within \\boxed{}."
 _LONGEST = 400
 """Characters of an answer that is worth comparing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AimeColumn:
-    """A file of `{"prompt", "answer"}` lines named after the column, such as `aime25.jsonl`."""
+    """A file of `{"prompt", "answer"}` lines named after the column, such as `aime25.jsonl`.
+
+    The hub's files have a `problem` in its place, to which the request for a boxed answer is added.
+    """
 
     name: str
     data: Path | None
@@ -30,7 +34,10 @@ class AimeColumn:
     def lacks(self) -> str:
         if self._path() is not None:
             return ""
-        return f"no {self.name}.jsonl ({{prompt, answer}} a line) below --data {self.data or 'DIR (not given)'}"
+        return (
+            f"no {self.name}.jsonl ({{prompt, answer}} a line) below --data {self.data or 'DIR (not given)'}; "
+            f"from the hub: spade-eval setup {self.name} --data DIR"
+        )
 
     def load(self) -> tuple[tuple[Task, ...], Mapping[str, str]]:
         path = self._path()
@@ -53,9 +60,12 @@ class AimeColumn:
         return find_file(self.data, (f"{self.name}.jsonl",))
 
     def _task(self, place: int, row: Mapping[str, object], where: str) -> Task:
-        if not isinstance(row.get("prompt"), str) or "answer" not in row:
+        prompt = row.get("prompt")
+        if "problem" in row and prompt is None:
+            prompt = f"{row['problem']}\n{_ASK}"
+        if not isinstance(prompt, str) or "answer" not in row:
             raise UsageError(f'{where}: wanted {{"prompt": text, "answer": ...}}, found the keys {sorted(row)}')
-        message = Message(role="user", content=str(row["prompt"]))
+        message = Message(role="user", content=prompt)
         return Task(id=f"{self.name}/{place:03d}", column=self.name, messages=(message,), target=str(row["answer"]))
 
 

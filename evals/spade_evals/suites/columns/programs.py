@@ -70,7 +70,8 @@ class LiveCodeBenchColumn:
             return ""
         return (
             f"no livecodebench*.jsonl and no test6.jsonl below --data {self.data or 'DIR (not given)'}; "
-            "download release_v6 of huggingface.co/datasets/livecodebench/code_generation_lite"
+            "download release_v6 of huggingface.co/datasets/livecodebench/code_generation_lite, or its newest part by: "
+            "spade-eval setup livecodebench_v6 --data DIR"
         )
 
     def load(self) -> tuple[tuple[Task, ...], Mapping[str, str]]:
