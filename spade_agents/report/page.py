@@ -26,7 +26,7 @@ def render_report(data: ReportData) -> str:
         "data": data,
         "cards": cards(data),
         "panels": panels(data),
-        "scatter": environment_scatter(data.environments, linked),
+        "scatter": environment_scatter(data.environments, linked, data.band),
         "linked": set(linked),
     }
     return visible(page_templates().get_template("report.html").render(context))

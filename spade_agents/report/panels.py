@@ -113,9 +113,18 @@ def _losses(rows: Sequence[RolloutRow]) -> _Lines:
     )
 
 
-def environment_scatter(entries: Sequence[EnvironmentEntry], linked: Iterable[str]) -> Panel:
-    """Every environment by win rate and regret; those in `linked` lead to their own part of the page."""
-    title, told = "Environments by win rate and regret", "Point at one for its name; the shaded band is worth most."
+def environment_scatter(
+    entries: Sequence[EnvironmentEntry], linked: Iterable[str], band: tuple[float, float] | None = None
+) -> Panel:
+    """Every environment by win rate and regret; those in `linked` lead to their own part of the page.
+
+    Args:
+        entries: of the pool.
+        linked: ids.
+        band: win rates that earn the designer most, where the reward has such a band.
+    """
+    worth = "" if band is None else f"; the shaded win rates, {band[0]:g} to {band[1]:g}, earn the designer most"
+    title, told = "Environments by win rate and regret", f"Point at one for its name{worth}."
     shown = [entry for entry in entries if entry.win_rate is not None and entry.regret is not None]
     if not shown:
         return Panel(title=title, told=told, missing="No environment has a win rate and a regret yet.")
@@ -134,7 +143,7 @@ def environment_scatter(entries: Sequence[EnvironmentEntry], linked: Iterable[st
     found = [name for name in REGIMES if any(entry.regime == name for entry in shown)]
     legend = tuple(LegendItem(name=name or "no regime", colour=REGIMES[name]) for name in found)
     svg = scatter(
-        dots, label=title, x_label="win rate without hint", y_label="regret", x_range=UNIT, bands=[(0.4, 0.6)]
+        dots, label=title, x_label="win rate without hint", y_label="regret", x_range=UNIT, bands=[band] if band else []
     )
     return Panel(title=title, told=told, svg=svg, legend=legend)
 

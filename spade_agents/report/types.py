@@ -195,6 +195,7 @@ class ReportData:
         facts: short name and value pairs for the top of the page (seed, model, date, sandbox level).
         changes: what the last evaluation says beside the first, for each part.
         designs: what became of them, all rollouts together; `None` where the run designed nothing.
+        band: win rates that earn the designer most at the end; `None` where the reward has no band or nobody earns it.
         alarms: sentences about what went wrong, such as a collapse of the designer.
         configuration: the resolved TOML, shown at the end.
     """
@@ -207,5 +208,6 @@ class ReportData:
     designs: Designs | None = None
     environments: tuple[EnvironmentEntry, ...] = ()
     featured: tuple[Featured, ...] = ()
+    band: tuple[float, float] | None = None
     alarms: tuple[str, ...] = ()
     configuration: str = ""

@@ -18,6 +18,7 @@ from spade_agents.report import (
     RolloutRow,
     render_report,
 )
+from spade_agents.rewards import AnchorOnly, Blend, reward_at
 from spade_agents.rollout import PartSummary
 from spade_agents.selfplay.pool import OutcomeRow, Pool
 from spade_agents.selfplay.reported_designs import reported_alarms, reported_designs
@@ -74,6 +75,7 @@ def report_data(directory: RunDirectory) -> ReportData:
         designs=reported_designs(rows, [spec.source for spec in specs.values()]),
         environments=entries,
         featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
+        band=_band(directory.settings, done=len(rollouts)),
         alarms=reported_alarms(rows),
         configuration=(directory.path / "config.toml").read_text(encoding="utf-8"),
     )
@@ -136,6 +138,14 @@ def _origin(settings: RunSettings) -> str:
 def _of_the_designer(settings: RunSettings) -> dict[str, str]:
     memory = "on" if settings.designer.memory.enabled else "none"
     return {"corpus": str(settings.designer.corpus), "memory": memory, "reward": settings.reward.type}
+
+
+def _band(settings: RunSettings, *, done: int) -> tuple[float, float] | None:
+    """The win rates worth most to a designer that is trained, in the newest set."""
+    if settings.selfplay.pool.type != "designed" or settings.designer.policy.type != "self":
+        return None
+    reward = reward_at(settings.reward, max(done - 1, 0))
+    return (reward.band.low, reward.band.high) if isinstance(reward, Blend | AnchorOnly) else None
 
 
 def evaluation_of(row: Row) -> Evaluation:

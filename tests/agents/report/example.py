@@ -136,6 +136,7 @@ def example() -> ReportData:
             )
             for number in (3, 8)
         ),
+        band=(0.4, 0.6),
         alarms=("one family holds 75% of 64 designs; wanted at most 50%",),
         configuration='[run]\nname = "demo"\n',
     )

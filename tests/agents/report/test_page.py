@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from spade_agents.report import Estimate, Evaluation, ReportData, RolloutRow, render_report
+from spade_agents.report.panels import environment_scatter
 from tests.agents.report.example import HOSTILE, example
 
 
@@ -122,3 +123,11 @@ def test_designs_are_told_with_shares_of_all_attempts_and_what_was_not_measured_
     numbers = ("20", "10.0", "0.50", "3", "90 %", "25 %")
     assert "<td>newest</td>" + "".join(f'<td class="num">{number}</td>' for number in numbers) in page
     assert '<td class="num">0.40</td><td class="num">–</td>' in page
+
+
+def test_a_band_is_shaded_and_told_only_where_the_reward_has_one():
+    shaded, plain = (environment_scatter(example().environments, [], band) for band in ((0.2, 0.4), None))
+    assert 'class="shade"' in shaded.svg
+    assert shaded.told == "Point at one for its name; the shaded win rates, 0.2 to 0.4, earn the designer most."
+    assert 'class="shade"' not in plain.svg
+    assert plain.told == "Point at one for its name."

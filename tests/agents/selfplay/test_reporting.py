@@ -167,6 +167,21 @@ async def test_a_run_on_the_pool_of_another_run_shows_its_own_plays_and_says_wha
     assert dict(report_data(RunDirectory.open(tmp_path / "designed")).facts)["corpus"] == "builtin"
 
 
+@pytest.mark.parametrize(
+    ("overrides", "band"),
+    [
+        ((), (0.4, 0.6)),
+        (("reward.band={low=0.1, high=0.3}",), (0.1, 0.3)),
+        (("reward.type=regret_only",), None),
+        (("designer.policy.type=frozen",), None),
+        (("selfplay.pool.type=static",), None),
+    ],
+)
+def test_the_band_that_is_shaded_is_the_one_that_the_designer_earns_by(tmp_path, overrides, band):
+    RunDirectory.create(tmp_path / "r", settings(*overrides), "A")
+    assert report_data(RunDirectory.open(tmp_path / "r")).band == band
+
+
 def test_a_run_that_was_stopped_says_how_far_it_came(tmp_path):
     RunDirectory.create(tmp_path / "r", RunSettings(), "A")
     assert dict(report_data(RunDirectory.open(tmp_path / "r")).facts)["rollouts"] == "0 of 24"
