@@ -215,57 +215,10 @@ def _as_read(outcome: Any) -> Any:
         return text
 
 
-class BfclGrader:
-    """Why bfcl-eval calls a single-turn result wrong, empty where it is right.
-
-    It compares calls as data and evaluates nothing there, so that no fork is needed.
-    """
-
-    forks = False
-    _name = "spade-eval"
-
-    def __init__(self) -> None:
-        os.environ["BFCL_PROJECT_ROOT"] = "."
-        os.environ["OPENAI_API_KEY"] = "none"
-        from bfcl_eval.constants import model_config
-        from bfcl_eval.eval_checker import eval_runner
-        from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
-
-        model_config.MODEL_CONFIG_MAPPING[self._name] = model_config.ModelConfig(
-            model_name=self._name, display_name=self._name, url="", org="", license="",
-            model_handler=OpenAICompletionsHandler, is_fc_model=True, underscore_to_dot=True,
-        )  # fmt: skip
-        self._runner = eval_runner
-        # Its constructor opens a client with certificates; reading results needs neither.
-        self._handler = OpenAICompletionsHandler.__new__(OpenAICompletionsHandler)
-        self._handler.is_fc_model = True
-
-    def prepare(self, arguments: dict[str, Any]) -> None: ...
-
-    def grade(self, arguments: dict[str, Any]) -> str:
-        category, identity, result = arguments["category"], arguments["identity"], arguments["result"]
-        prompt = {"id": identity, "function": arguments["function"]}
-        if "relevance" in category:
-            found = self._runner._evaluate_single_relevance_entry(
-                self._handler, identity, result, prompt, self._name, category
-            )
-        else:
-            language, form = self._languages(category)
-            found = self._runner._evaluate_single_ast_entry(
-                self._handler, identity, result, arguments["gold"], prompt, self._name, category, language, form
-            )
-        return "" if found["valid"] else str(found.get("error_type") or "wrong")
-
-    def _languages(self, category: str) -> tuple[Any, Any]:
-        name = "JAVASCRIPT" if "javascript" in category else "JAVA" if "java" in category else "PYTHON"
-        return self._runner.Language[name], self._runner.ReturnFormat[name]
-
-
 _GRADERS: dict[str, Callable[[], Grader]] = {
     "math": MathGrader,
     "reasoning_gym": ReasoningGymGrader,
     "acebench": AceBenchScenarios,
-    "bfcl": BfclGrader,
 }
 
 if __name__ == "__main__":

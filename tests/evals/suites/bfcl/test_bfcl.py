@@ -1,9 +1,8 @@
-"""BFCL's single-turn categories; what needs the package's environment is skipped where it was not set up."""
+"""BFCL's categories; what needs the package's environment is skipped where it was not set up."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 
 import pytest
@@ -12,6 +11,7 @@ from spade_agents.errors import UsageError
 from spade_evals.suites.bfcl.environment import bfcl_python
 from spade_evals.suites.bfcl.suite import SINGLE_TURN, BfclSuite
 from tests.evals.logs import sample
+from tests.evals.suites.bfcl.responses import gold_response
 
 needs_environment = pytest.mark.skipif(
     bfcl_python() is None, reason="bfcl-eval has no environment here: spade-eval setup bfcl_v4"
@@ -31,35 +31,20 @@ def test_what_cannot_run_is_named_by_the_preflight(tmp_path, monkeypatch):
     lacking = {lack.column: lack.what for lack in suite.preflight()}
     assert set(lacking) == set(suite.columns)
     assert "spade-eval setup bfcl_v4" in lacking["simple_python"]
-    assert "not part of this version" in lacking["multi_turn_base"]
+    assert "spade-eval setup bfcl_v4" in lacking["multi_turn_base"]
+    assert "needs a search key and the network" in lacking["web_search_base"]
+    assert "needs an embedding model" in lacking["memory_vector"]
 
 
-def plain(value):
-    """One right value of a gold argument, whose inner values may be lists of right ones."""
-    if isinstance(value, dict):
-        return right_ones(value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    return value
-
-
-def right_ones(arguments):
-    """The first right value of each argument; one that may be left out is left out."""
-    first = {name: values[0] if isinstance(values, list) and values else values for name, values in arguments.items()}
-    return {name: plain(value) for name, value in first.items() if value not in ("", [])}
-
-
-def gold_response(task):
-    if "irrelevance" in task.column:
-        return "No function fits."
-    if task.column == "live_relevance":
-        return json.dumps({"calls": [{"name": task.tools[0].name, "arguments": {}}]})
-    calls = [
-        {"name": name.replace(".", "_"), "arguments": right_ones(arguments)}
-        for call in task.data["gold"]
-        for name, arguments in call.items()
-    ]
-    return json.dumps({"text": "", "calls": calls})
+def test_columns_weigh_as_in_the_official_mean():
+    weights = BfclSuite().weights
+    shares = {"live": 10, "non_live": 10, "irrelevance": 10, "multi_turn": 30, "agentic": 40}
+    assert sum(weights.values()) == pytest.approx(100)
+    assert {part: sum(weights[name] for name in BfclSuite(part=part).columns) for part in shares} == pytest.approx(
+        shares
+    )
+    assert BfclSuite(part="multi_turn").weights["multi_turn_base"] == 7.5
+    assert BfclSuite(part="live_relevance").weights == {"live_relevance": 1.0}
 
 
 @needs_environment
