@@ -1,4 +1,7 @@
-"""How fast logs are written, read, graded again and compared: samples a second, start-up apart."""
+"""How fast logs are written, read, graded again and compared, and BFCL against its own command line.
+
+Samples a second, start-up apart; the replay of BFCL's multi-turn entries in seconds, start-up included.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+
+from bfcl import bfcl_rates
 
 from spade_evals.compare import GateSettings, compare_logs, load_log
 from spade_evals.log import EvalLog
@@ -53,8 +58,9 @@ def write_log(folder: Path, data: Path, epochs: int, seed: int) -> tuple[EvalLog
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the samples")
-    epochs = 10 if parser.parse_args().quick else 100
+    parser.add_argument("--quick", action="store_true", help="a tenth of the samples, and of the replay")
+    quick = parser.parse_args().quick
+    epochs = 10 if quick else 100
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_questions(folder, 198)
@@ -69,15 +75,16 @@ def main() -> None:
         started = time.perf_counter()
         compare_logs(load_log(log), load_log(other), gate=GateSettings(max_drop=0.02))
         comparing = time.perf_counter() - started
-    rates = {
+    rates: dict[str, float] = {
         "written": count / writing,
         "read": count / reading,
         "multiple choice graded again": rescored.graded / rescored.seconds,
         "compared": count / comparing,
     }
+    rates |= bfcl_rates(quick=quick)
     for name, rate in rates.items():
-        print(f"{name:<32}{rate:>12,.0f} samples/s")
-    print(json.dumps({name.replace(" ", "_"): round(rate) for name, rate in rates.items()}))
+        print(f"{name:<36}{rate:>12,.2f}{'' if name.startswith(('seconds', 'ratio')) else ' samples/s'}")
+    print(json.dumps({name.replace(" ", "_"): round(rate, 2) for name, rate in rates.items()}))
 
 
 if __name__ == "__main__":
