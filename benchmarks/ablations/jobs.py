@@ -125,7 +125,12 @@ def finish_all(chains: Sequence[Sequence[Job]], *, script: Path, jobs: int, cloc
         SystemExit: a job failed; the others were brought to their end first.
     """
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        failed = [name for name in pool.map(lambda chain: _finish(chain, script, clock), chains) if name]
+        try:
+            failed = [name for name in pool.map(lambda chain: _finish(chain, script, clock), chains) if name]
+        except BaseException:  # Ctrl-C: what has not begun stays for the next call
+            clock.minutes = 0.0
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     if failed:
         raise SystemExit(f"failed, see its log: {', '.join(failed)}")
 

@@ -170,6 +170,19 @@ def test_nothing_is_begun_once_time_is_up(tmp_path):
     assert not waiting.path.exists()
 
 
+def test_ctrl_c_begins_nothing_more(tmp_path, monkeypatch):
+    from ablations import jobs
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "_run", interrupted)
+    first, second = job(tmp_path, "a"), job(tmp_path, "b")
+    with pytest.raises(KeyboardInterrupt):
+        finish_all([[first], [second]], script=tmp_path / "none.py", jobs=1, clock=Clock(minutes=1))
+    assert not second.path.exists()
+
+
 def test_the_sets_of_a_run_are_told_with_the_win_rate_of_their_whole_window():
     from ablations.measures import sets_played
 
