@@ -7,9 +7,11 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
+from spade_agents.designer.corpus_rows import parquet_rows
 from spade_agents.errors import UsageError
 from spade_agents.files import write_whole
 
@@ -18,11 +20,12 @@ __all__ = ["Corpus", "Document", "builtin_corpus", "load_corpus", "write_corpus"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One document; `domain` names an everyday domain or a field."""
+    """One document; `domain` names an everyday domain or a field, `source` the file or dataset that it came from."""
 
     id: str
     text: str
     domain: str = "general"
+    source: str = ""
 
     def words(self, limit: int) -> str:
         """The first `limit` words, white space collapsed."""
@@ -50,29 +53,43 @@ class Corpus:
     @property
     def checksum(self) -> str:
         """sha256 over ids and texts."""
-        digest = hashlib.sha256()
-        for document in self.documents:
-            digest.update(json.dumps([document.id, document.text]).encode())
-        return digest.hexdigest()
+        return _checksum(self.documents)
 
     def at(self, position: int) -> Document:
         """The document of a position (0, 1, 2 … without end)."""
         epoch, index = divmod(position, len(self.documents))
-        order = list(range(len(self.documents)))
-        random.Random(f"corpus {self.seed} {epoch}").shuffle(order)
-        return self.documents[order[index]]
+        return self.documents[_order(self.seed, epoch, len(self.documents))[index]]
+
+
+@lru_cache(maxsize=4)
+def _order(seed: int, epoch: int, count: int) -> tuple[int, ...]:
+    order = list(range(count))
+    random.Random(f"corpus {seed} {epoch}").shuffle(order)
+    return tuple(order)
+
+
+@lru_cache(maxsize=4)
+def _checksum(documents: tuple[Document, ...]) -> str:
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(json.dumps([document.id, document.text]).encode())
+    return digest.hexdigest()
 
 
 def load_corpus(path: Path, *, seed: int = 0) -> Corpus:
-    """Read a JSONL corpus.
+    """Read a corpus: JSONL, or Parquet with the same columns (what ends in `.parquet`).
 
     Raises:
         UsageError: the file is missing, empty or not UTF-8, or a line is not an object with a non-empty `text`.
+        ModuleNotFoundError: Parquet without pyarrow.
     """
     if not path.is_file():
         raise UsageError(
             f"the corpus {path} does not exist; give a JSONL file, or leave designer.corpus at 'builtin' or 'none'"
         )
+    if path.suffix == ".parquet":
+        rows = (json.dumps(row, default=str) for row in parquet_rows(path))
+        return Corpus(documents=tuple(_documents(rows, str(path))), seed=seed)
     try:
         with path.open(encoding="utf-8") as lines:
             return Corpus(documents=tuple(_documents(lines, str(path))), seed=seed)
@@ -90,7 +107,13 @@ def builtin_corpus(*, seed: int = 0) -> Corpus:
 
 def write_corpus(path: Path, documents: Sequence[Document]) -> None:
     """Write documents as JSONL, whole or not at all."""
-    lines = [json.dumps({"id": d.id, "text": d.text, "domain": d.domain}, ensure_ascii=False) for d in documents]
+    lines = [
+        json.dumps(
+            {"id": d.id, "text": d.text, "domain": d.domain, **({"source": d.source} if d.source else {})},
+            ensure_ascii=False,
+        )
+        for d in documents
+    ]
     write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
@@ -107,8 +130,13 @@ def _documents(lines: Iterable[str], where: str) -> Iterator[Document]:
             ) from error
         if not isinstance(text, str) or not text.strip():
             raise UsageError(f"{where}, line {number}: the text is empty or no string")
-        document = Document(id=str(fields.get("id", number)), text=text, domain=str(fields.get("domain", "general")))
-        if not all(_is_text(part) for part in (document.id, text, document.domain)):
+        document = Document(
+            id=str(fields.get("id", number)),
+            text=text,
+            domain=str(fields.get("domain", "general")),
+            source=str(fields.get("source", "")),
+        )
+        if not all(_is_text(part) for part in (document.id, text, document.domain, document.source)):
             raise UsageError(f"{where}, line {number}: it holds half a surrogate pair; write plain text")
         yield document
 

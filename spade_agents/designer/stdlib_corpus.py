@@ -7,30 +7,20 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from spade_agents.designer.corpus import Document
-
-__all__ = ["stdlib_documents"]
-
-_MIN_WORDS = 25
+__all__ = ["stdlib_texts"]
 
 
-def stdlib_documents(*, words: int = 400, root: Path | None = None) -> Iterator[Document]:
-    """Documents of at most `words` words, one or more for each public module, in alphabetical order.
+def stdlib_texts(root: Path | None = None) -> Iterator[tuple[str, str]]:
+    """Name and text of each public module, in alphabetical order.
 
     Args:
-        words: the length of a document.
         root: where the sources lie; by default those of the running Python.
     """
     folder = root or Path(sysconfig.get_paths()["stdlib"])
     for path in sorted(folder.glob("*.py")) + sorted(folder.glob("*/__init__.py")):
         name = path.stem if path.stem != "__init__" else path.parent.name
-        if name.startswith("_") or name in {"test", "site-packages"}:
-            continue
-        text = _prose(path).split()
-        for part, start in enumerate(range(0, len(text), words)):
-            chunk = text[start : start + words]
-            if len(chunk) >= _MIN_WORDS:
-                yield Document(id=f"stdlib/{name}/{part}", text=" ".join(chunk), domain="python")
+        if not name.startswith("_") and name not in {"test", "site-packages"}:
+            yield name, _prose(path)
 
 
 def _prose(path: Path) -> str:

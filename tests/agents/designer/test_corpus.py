@@ -3,7 +3,7 @@
 import pytest
 
 from spade_agents.designer.corpus import Corpus, Document, load_corpus, write_corpus
-from spade_agents.designer.stdlib_corpus import stdlib_documents
+from spade_agents.designer.stdlib_corpus import stdlib_texts
 from spade_agents.errors import UsageError
 
 DOCUMENTS = tuple(Document(id=str(n), text=f"text {n}") for n in range(7))
@@ -47,12 +47,10 @@ def test_a_missing_or_empty_corpus_says_what_to_give(tmp_path):
         load_corpus(tmp_path / "empty.jsonl")
 
 
-def test_the_standard_library_makes_a_corpus(tmp_path):
-    (tmp_path / "shelve.py").write_text(f'"""{"Keep values on a shelf. " * 20}"""\ndef put(): "Put one."\n')
-    (tmp_path / "_private.py").write_text(f'"""{"no " * 50}"""\n')
-    documents = list(stdlib_documents(words=50, root=tmp_path))
-    assert [d.id for d in documents] == ["stdlib/shelve/0", "stdlib/shelve/1"]
-    assert all(len(d.text.split()) <= 50 for d in documents)
+def test_the_standard_library_is_a_source_without_its_private_modules(tmp_path):
+    (tmp_path / "shelve.py").write_text('"""Keep values on a shelf."""\ndef put(): "Put one."\n')
+    (tmp_path / "_private.py").write_text('"""no"""\n')
+    assert dict(stdlib_texts(tmp_path)) == {"shelve": "shelve: Keep values on a shelf.\nput: Put one."}
 
 
 def test_a_corpus_that_is_no_text_is_a_clear_error(tmp_path):
