@@ -6,9 +6,13 @@ from spade_agents.training.advantages import agent_samples, group_advantages
 from spade_agents.training.config import (
     DeepSpeedEngineConfig,
     EngineConfig,
+    ImportanceExcess,
+    ImportanceLevel,
+    LoraConfig,
     LossConfig,
     Normalisation,
     OptimizerConfig,
+    Packing,
     Precision,
     TorchEngineConfig,
 )
@@ -19,9 +23,13 @@ from spade_agents.training.samples import SupervisedSample
 __all__ = [
     "DeepSpeedEngineConfig",
     "EngineConfig",
+    "ImportanceExcess",
+    "ImportanceLevel",
+    "LoraConfig",
     "LossConfig",
     "Normalisation",
     "OptimizerConfig",
+    "Packing",
     "Precision",
     "SupervisedSample",
     "TorchEngineConfig",

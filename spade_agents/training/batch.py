@@ -1,19 +1,31 @@
-"""Training samples into micro-batches: sorted by length, padded right, cut by a token budget."""
+"""Training samples into micro-batches under a token budget: packed, or padded right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from spade_agents.training.config import Normalisation
+from spade_agents.training.config import Normalisation, Packing
 from spade_agents.training.forward import Tokens
+from spade_agents.training.packing import PackedRows, packs
 from spade_agents.trajectory import TrainingSample
 
-__all__ = ["MicroBatch", "collate", "kept_samples", "micro_batches", "partition", "trained_tokens"]
+__all__ = [
+    "MicroBatch",
+    "Placed",
+    "collate",
+    "collate_packed",
+    "deal",
+    "fill_batches",
+    "kept_samples",
+    "micro_batches",
+    "partition",
+    "trained_tokens",
+]
 
 
 class Masked(Protocol):
@@ -35,13 +47,15 @@ class MicroBatch:
         rollout: log-probabilities under the weights that sampled.
         advantages: of the token's sample.
         weights: the token's share of the loss; over all micro-batches of an optimiser step they sum to 1.
-        samples: where the rows stand in the sequence they came from.
+        rows: which of `samples` the token belongs to.
+        samples: where they stand in the sequence they came from.
     """
 
     tokens: Tokens
     rollout: Tensor
     advantages: Tensor
     weights: Tensor
+    rows: Tensor
     samples: tuple[int, ...]
 
     def to(self, device: str) -> MicroBatch:
@@ -52,7 +66,15 @@ class MicroBatch:
             rollout=self.rollout.to(device),
             advantages=self.advantages.to(device),
             weights=self.weights.to(device),
+            rows=self.rows.to(device),
         )
+
+
+class Placed(NamedTuple):
+    """Samples of one micro-batch: where they stand in the sequence they came from, and their tokens in that order."""
+
+    samples: tuple[int, ...]
+    tokens: Tokens
 
 
 def trained_tokens(sample: Masked) -> list[int]:
@@ -86,6 +108,18 @@ def partition(lengths: Sequence[int], *, token_budget: int) -> list[list[int]]:
     return groups
 
 
+def deal(costs: Sequence[int], *, ranks: int) -> list[list[int]]:
+    """Indices for each rank, dearest first and there and back again: none has over one more than another, and all have
+    about as much to do.
+    """
+    order = sorted(range(len(costs)), key=lambda index: (-costs[index], index))
+    hands: list[list[int]] = [[] for _ in range(ranks)]
+    for number, index in enumerate(order):
+        turn, seat = divmod(number, ranks)
+        hands[seat if turn % 2 == 0 else ranks - 1 - seat].append(index)
+    return hands
+
+
 def collate(samples: Sequence[Masked], temperatures: Sequence[float] | None = None) -> Tokens:
     """Rows padded right with token 0, each cut after its last trained token, whose own input nothing needs."""
     places = [trained_tokens(sample) for sample in samples]
@@ -103,16 +137,76 @@ def collate(samples: Sequence[Masked], temperatures: Sequence[float] | None = No
     return Tokens(input_ids, torch.tensor(positions), torch.tensor(targets), torch.tensor(heats))
 
 
+def collate_packed(samples: Sequence[Masked], packed: PackedRows, temperatures: Sequence[float] | None) -> Tokens:
+    """One packed row, whose layout says which tokens see which.
+
+    Args:
+        samples: those that `packed.rows` counts in.
+        packed: of their tokens, each cut after its last trained one.
+        temperatures: one for each sample; 1 where there are none.
+    """
+    positions: list[int] = []
+    targets: list[int] = []
+    heats: list[float] = []
+    for number, index in enumerate(packed.rows):
+        trained, places = trained_tokens(samples[index]), packed.places(number)
+        positions += [places[token - 1] for token in trained]
+        targets += [samples[index].token_ids[token] for token in trained]
+        heats += [temperatures[index] if temperatures else 1.0] * len(trained)
+    return Tokens(
+        torch.tensor([packed.token_ids]),
+        torch.tensor(positions),
+        torch.tensor(targets),
+        torch.tensor(heats),
+        torch.tensor([packed.position_ids]),
+        packed.layout,
+    )
+
+
+def fill_batches(
+    samples: Sequence[Masked],
+    *,
+    token_budget: int,
+    packing: Packing,
+    temperatures: Sequence[float] | None = None,
+) -> list[Placed]:
+    """All samples, each in one micro-batch.
+
+    Args:
+        samples: each with at least one trained token.
+        token_budget: tokens of a micro-batch, padding included; a longer sample stands alone.
+        packing: how they become rows.
+        temperatures: one for each sample; 1 where there are none.
+    """
+    lengths = [trained_tokens(sample)[-1] for sample in samples]
+    if packing is Packing.PADDED:
+        return [
+            Placed(
+                tuple(group),
+                collate([samples[i] for i in group], [temperatures[i] for i in group] if temperatures else None),
+            )
+            for group in partition(lengths, token_budget=token_budget)
+        ]
+    rows = [sample.token_ids[:length] for sample, length in zip(samples, lengths, strict=True)]
+    packed = packs(rows, token_budget=token_budget, sharing=packing is Packing.SHARED)
+    return [Placed(row.rows, collate_packed(samples, row, temperatures)) for row in packed]
+
+
 def micro_batches(
-    samples: Sequence[TrainingSample], *, token_budget: int, normalisation: Normalisation
+    samples: Sequence[TrainingSample],
+    *,
+    token_budget: int,
+    normalisation: Normalisation,
+    packing: Packing = Packing.SHARED,
 ) -> list[MicroBatch]:
     """All samples of one optimiser step as micro-batches whose losses sum to the step's loss.
 
     Args:
         samples: kept ones, each with at least one trained token.
-        token_budget: padded tokens a micro-batch may hold.
+        token_budget: tokens a micro-batch may hold.
         normalisation: `sample_mean` weighs a token by 1/(its sample's tokens · samples), which inside a group is the
             1/G of arXiv 2608.19197 eq. 2; `token_mean` by 1/(all tokens).
+        packing: how samples become rows.
 
     Raises:
         ValueError: a sample of temperature 0, or whose log-probabilities do not match its tokens.
@@ -124,26 +218,30 @@ def micro_batches(
     per_token = [
         1.0 / (count * len(samples)) if normalisation is Normalisation.SAMPLE_MEAN else 1.0 / total for count in counts
     ]
-    lengths = [trained_tokens(sample)[-1] for sample in samples]
-    return [_micro_batch(samples, per_token, group) for group in partition(lengths, token_budget=token_budget)]
+    heats = [sample.temperature for sample in samples]
+    placed = fill_batches(samples, token_budget=token_budget, packing=packing, temperatures=heats)
+    return [_micro_batch(samples, per_token, one) for one in placed]
 
 
-def _micro_batch(samples: Sequence[TrainingSample], per_token: Sequence[float], group: Sequence[int]) -> MicroBatch:
+def _micro_batch(samples: Sequence[TrainingSample], per_token: Sequence[float], placed: Placed) -> MicroBatch:
     rollout: list[float] = []
     advantages: list[float] = []
     weights: list[float] = []
-    for index in group:
+    rows: list[int] = []
+    for row, index in enumerate(placed.samples):
         sample = samples[index]
         trained = trained_tokens(sample)
-        rollout += [sample.logprobs[place] for place in trained]
+        rollout += [sample.logprobs[token] for token in trained]
         advantages += [sample.advantage] * len(trained)
         weights += [per_token[index]] * len(trained)
+        rows += [row] * len(trained)
     return MicroBatch(
-        tokens=collate([samples[index] for index in group], [samples[index].temperature for index in group]),
+        tokens=placed.tokens,
         rollout=torch.tensor(rollout),
         advantages=torch.tensor(advantages),
         weights=torch.tensor(weights),
-        samples=tuple(group),
+        rows=torch.tensor(rows),
+        samples=placed.samples,
     )
 
 

@@ -10,9 +10,13 @@ __all__ = [
     "DeepSpeedEngineConfig",
     "EngineConfig",
     "EngineSettings",
+    "ImportanceExcess",
+    "ImportanceLevel",
+    "LoraConfig",
     "LossConfig",
     "Normalisation",
     "OptimizerConfig",
+    "Packing",
     "Precision",
     "RateDecay",
     "RateSchedule",
@@ -28,10 +32,41 @@ class Normalisation(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of the forward and backward pass; weights, gradients and optimiser state are always fp32."""
+    """Of an engine.
+
+    `bf16` takes matrix products in bf16 and keeps weights, gradients and optimiser state in fp32, so that small steps
+    add up. `bf16_weights` keeps all of them in bf16: half the memory, and a step below a weight's last bit is lost.
+    """
 
     FP32 = "fp32"
     BF16 = "bf16"
+    BF16_WEIGHTS = "bf16_weights"
+
+
+class ImportanceLevel(StrEnum):
+    """What an importance weight is a ratio of."""
+
+    TOKEN = "token"  # noqa: S105
+    SEQUENCE = "sequence"
+
+
+class ImportanceExcess(StrEnum):
+    """What becomes of an importance weight above its cap: the cap, or 0, which leaves the token or sequence out."""
+
+    TRUNCATE = "truncate"
+    MASK = "mask"
+
+
+class Packing(StrEnum):
+    """How samples become rows of a forward pass; the loss is the same.
+
+    `shared` lays prefixes that samples share out once, `packed` lays samples end to end, `padded` gives each a row of
+    its own: for models whose attention is not plain causal attention.
+    """
+
+    SHARED = "shared"
+    PACKED = "packed"
+    PADDED = "padded"
 
 
 class RateDecay(StrEnum):
@@ -84,7 +119,9 @@ class LossConfig:
 
     Attributes:
         clip_low, clip_high: the ratio π/π_old is clipped to [1 − low, 1 + high].
-        importance_cap: upper bound of the per-token weight π_old/π_rollout.
+        importance_cap: upper bound of the weight π_old/π_rollout; inf for none.
+        importance_level: whether that is each token's ratio, or the product over its sample's sampled tokens.
+        importance_excess: what becomes of a weight above the cap.
         kl_coefficient: of the penalty to the reference (the model the engine was opened with); 0 keeps no reference.
         normalisation: mean over a sample's tokens, then over samples; or one mean over all tokens.
         replay_weight: of the supervised term, where replay samples are given.
@@ -93,9 +130,38 @@ class LossConfig:
     clip_low: float = 0.2
     clip_high: float = 0.28
     importance_cap: float = 2.0
+    importance_level: ImportanceLevel = ImportanceLevel.TOKEN
+    importance_excess: ImportanceExcess = ImportanceExcess.TRUNCATE
     kl_coefficient: float = 0.0
     normalisation: Normalisation = Normalisation.SAMPLE_MEAN
     replay_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.importance_cap > 0.0:
+            raise ValueError(f"found importance_cap = {self.importance_cap}; wanted above 0, or inf for no cap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraConfig:
+    """Low-rank adapters (arXiv 2106.09685): W + alpha/rank · B·A, with W frozen.
+
+    Attributes:
+        rank: of B·A.
+        alpha: its scale, times the rank.
+        targets: last parts of the names of the layers that get one; all linear layers but the head where empty.
+        seed: of A; B is 0 at first.
+    """
+
+    rank: int = 16
+    alpha: float = 32.0
+    targets: tuple[str, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or not self.alpha > 0.0:
+            raise ValueError(
+                f"found rank = {self.rank} and alpha = {self.alpha}; wanted a rank of 1 or more, alpha above 0"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +171,11 @@ class EngineSettings:
     Attributes:
         updates_per_rollout: optimiser steps one update takes, over equal shares of its samples.
         epochs: how often an update goes through its samples.
-        token_budget: padded tokens in one micro-batch; memory and speed, not results, depend on it.
+        token_budget: tokens in one micro-batch, padding included; memory and speed, not results, depend on it.
+        packing: of samples into micro-batches.
+        gradient_checkpointing: keep each layer's input alone and compute the rest again for the backward pass: less
+            memory, a third more time, the same gradient.
+        lora: train adapters instead of the weights.
         threads: of torch while the engine works; `None` leaves the process's own number.
         device: as torch names it.
     """
@@ -116,6 +186,9 @@ class EngineSettings:
     updates_per_rollout: int = 1
     epochs: int = 1
     token_budget: int = 4096
+    packing: Packing = Packing.SHARED
+    gradient_checkpointing: bool = False
+    lora: LoraConfig | None = None
     threads: int | None = None
     device: str = "cpu"
 
@@ -138,16 +211,28 @@ class DeepSpeedEngineConfig(EngineSettings):
     """DeepSpeed ZeRO, on one process or, under a launcher, data-parallel on several.
 
     Attributes:
-        zero_stage: 0 (nothing), 1 (optimiser state) or 2 (gradients too) partitioned over the processes.
+        zero_stage: 0 (nothing), 1 (optimiser state), 2 (gradients too) or 3 (weights too) split over the processes.
+        offload: `optimizer` keeps the optimiser's state in the host's memory, `all` the weights too; results are the
+            same.
     """
 
     type: Literal["deepspeed"] = "deepspeed"
-    zero_stage: Literal[0, 1, 2] = 2
+    zero_stage: Literal[0, 1, 2, 3] = 2
+    offload: Literal["none", "optimizer", "all"] = "none"
 
     def __post_init__(self) -> None:
         EngineSettings.__post_init__(self)
-        if self.zero_stage not in (0, 1, 2):
-            raise ValueError(f"found zero_stage = {self.zero_stage}; wanted 0, 1 or 2: stage 3 splits the weights")
+        if self.precision is Precision.BF16_WEIGHTS:
+            raise ValueError(
+                "found precision = bf16_weights; the deepspeed engine keeps fp32 masters: wanted fp32 or bf16"
+            )
+        if self.zero_stage not in (0, 1, 2, 3):
+            raise ValueError(f"found zero_stage = {self.zero_stage}; wanted 0, 1, 2 or 3")
+        least = {"none": 0, "optimizer": 1, "all": 3}[self.offload]
+        if self.zero_stage < least:
+            raise ValueError(
+                f"found offload = {self.offload} at zero_stage = {self.zero_stage}; wanted {least} or above"
+            )
 
 
 EngineConfig: TypeAlias = TorchEngineConfig | DeepSpeedEngineConfig

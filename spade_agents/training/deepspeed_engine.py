@@ -20,12 +20,11 @@ from torch import Tensor, nn
 
 from spade_agents.errors import CheckpointError, SpadeError, UsageError
 from spade_agents.training.config import DeepSpeedEngineConfig
-from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer
-from spade_agents.training.forward import TrainableForward
+from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer, prepare_model
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.training.schedule import set_learning_rate
-from spade_agents.training.torch_engine import frozen_copy, read_state
+from spade_agents.training.torch_engine import open_reference, read_state, trainable
 from spade_agents.training.update import run_update, sample_logprobs, using_threads
 from spade_agents.trajectory import TrainingSample
 
@@ -53,9 +52,10 @@ class DeepSpeedEngine:
         self._source = source
         self._step = 0
         self._closed = False
-        self._model = model.to(config.device).eval()
-        forward = TrainableForward(self._model, config.precision)
-        self._reference = frozen_copy(forward) if config.loss.kl_coefficient > 0.0 else None
+        # DeepSpeed takes one type of weights, frozen ones included.
+        self._model = prepare_model(model, config, narrow=False)
+        forward = trainable(self._model, config)
+        self._reference = open_reference(forward, config)
         self._optimizer = optimizer = make_optimizer(self._model, config.optimizer)
         with _launched():
             deepspeed = _start(config)
@@ -122,7 +122,13 @@ class DeepSpeedEngine:
         # Stages 0 to 2 keep whole weights on every rank, so rank 0 scores alone.
         config = self.config
         with using_threads(config.threads):
-            return sample_logprobs(self._zero.module, samples, token_budget=config.token_budget, device=config.device)
+            return sample_logprobs(
+                self._zero.module,
+                samples,
+                token_budget=config.token_budget,
+                packing=config.packing,
+                device=config.device,
+            )
 
     def state_dict(self) -> Mapping[str, Tensor]:
         return full_precision(self._model)
@@ -138,7 +144,7 @@ class DeepSpeedEngine:
         folder.mkdir(parents=True, exist_ok=True)
         self._zero.save_checkpoint(str(folder), tag=_TAG)
         if self.rank == 0:
-            if self._reference is not None:
+            if isinstance(self._reference, nn.Module):
                 torch.save(self._reference.state_dict(), folder / _REFERENCE)
             (folder / _RECORD).write_text(json.dumps(self._record() | {"step": self._step}) + "\n")
         dist.barrier()
@@ -183,7 +189,7 @@ class DeepSpeedEngine:
     def _try_load(self, folder: Path) -> str | None:
         try:
             path, _ = self._zero.load_checkpoint(str(folder), tag=_TAG)
-            if self._reference is not None:
+            if isinstance(self._reference, nn.Module):
                 self._reference.load_state_dict(read_state(folder / _REFERENCE))
         except Exception as error:  # Corrupt bytes make the unpickler raise nearly anything.
             return str(error) or type(error).__name__

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from spade_agents.errors import UsageError
-from spade_agents.training.config import OptimizerConfig
+from spade_agents.training.config import EngineSettings, OptimizerConfig, Precision
+from spade_agents.training.lora import add_lora, merged_state
 
-__all__ = ["export_model", "full_precision", "load_model", "make_optimizer"]
+__all__ = ["export_model", "full_precision", "load_model", "make_optimizer", "prepare_model"]
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 _WRITTEN = frozenset({"config.json", "model.safetensors.index.json", "spade.json"})
@@ -38,18 +39,34 @@ def load_model(folder: Path) -> Any:
     return model.eval()
 
 
+def prepare_model(model: Any, config: EngineSettings, *, narrow: bool = True) -> Any:
+    """The model on its device, in evaluation mode, with the weights' precision and the adapters that are wanted.
+
+    Args:
+        model: from `load_model`; changed in place.
+        config: precision, adapters and device.
+        narrow: whether weights that adapters leave frozen may be bf16 where products are: they need no fp32 masters.
+    """
+    frozen = narrow and config.lora is not None and config.precision is Precision.BF16
+    if frozen or config.precision is Precision.BF16_WEIGHTS:
+        model.to(torch.bfloat16)
+    if config.lora is not None:
+        add_lora(model, config.lora)
+    return model.to(config.device).eval()
+
+
 def export_model(model: Any, folder: Path, *, source: Path | None) -> None:
-    """Write weights and configuration, and beside them the tokenizer and template files of `source`."""
+    """Write configuration and weights, adapters merged in, and beside them the tokenizer and template of `source`."""
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, state_dict=dict(merged_state(model)))
     for path in sorted(source.iterdir()) if source and source.resolve() != folder.resolve() else ():
         if path.is_file() and path.suffix not in _WEIGHTS and path.name not in _WRITTEN:
             shutil.copyfile(path, folder / path.name)
 
 
 def full_precision(model: nn.Module) -> Mapping[str, Tensor]:
-    """Copies of all weights, fp32 on the CPU, by the model's own names."""
-    return {name: value.detach().to("cpu", torch.float32, copy=True) for name, value in model.state_dict().items()}
+    """Copies of all weights, adapters merged in, fp32 on the CPU, by the model's own names."""
+    return {name: value.detach().to("cpu", torch.float32, copy=True) for name, value in merged_state(model).items()}
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:

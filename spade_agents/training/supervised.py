@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from spade_agents.training.batch import collate, partition, trained_tokens
+from spade_agents.training.batch import collate, fill_batches, partition, trained_tokens
+from spade_agents.training.config import Packing
 from spade_agents.training.forward import Tokens, TrainableForward
 from spade_agents.training.samples import SupervisedSample
 
@@ -47,13 +48,14 @@ class SupervisedBatch:
         return SupervisedBatch(tokens=self.tokens.to(device), weight=self.weight)
 
 
-def supervised_batches(samples: Sequence[SupervisedSample], *, token_budget: int) -> list[SupervisedBatch]:
+def supervised_batches(
+    samples: Sequence[SupervisedSample], *, token_budget: int, packing: Packing = Packing.SHARED
+) -> list[SupervisedBatch]:
     """All samples of one optimiser step; the summed losses are the mean cross-entropy over all targets."""
     kept = [sample for sample in samples if any(sample.mask)]
-    lengths = [trained_tokens(sample)[-1] for sample in kept]
     total = sum(sum(sample.mask) for sample in kept)
-    groups = partition(lengths, token_budget=token_budget)
-    return [SupervisedBatch(tokens=collate([kept[i] for i in group]), weight=1.0 / total) for group in groups]
+    placed = fill_batches(kept, token_budget=token_budget, packing=packing)
+    return [SupervisedBatch(tokens=one.tokens, weight=1.0 / total) for one in placed]
 
 
 def shuffled_batches(

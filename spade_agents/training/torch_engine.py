@@ -11,16 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from spade_agents.errors import CheckpointError, UsageError
-from spade_agents.training.config import TorchEngineConfig
-from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer
+from spade_agents.training.config import EngineSettings, TorchEngineConfig
+from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer, prepare_model
 from spade_agents.training.forward import TrainableForward
+from spade_agents.training.lora import BaseModel
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.training.schedule import set_learning_rate
 from spade_agents.training.update import run_update, sample_logprobs, using_threads
 from spade_agents.trajectory import TrainingSample
 
-__all__ = ["TorchEngine", "frozen_copy", "read_state"]
+__all__ = ["TorchEngine", "open_reference", "read_state", "trainable"]
 
 T = TypeVar("T")
 _FILE = "engine.pt"
@@ -40,10 +41,10 @@ class TorchEngine:
 
     def __init__(self, model: Any, config: TorchEngineConfig, *, source: Path | None = None) -> None:
         self.config = config
-        self._model = model.to(config.device).eval()
+        self._model = prepare_model(model, config)
         self._source = source
-        self._forward = TrainableForward(self._model, config.precision)
-        self._reference = frozen_copy(self._forward) if config.loss.kl_coefficient > 0.0 else None
+        self._forward = trainable(self._model, config)
+        self._reference = open_reference(self._forward, config)
         self._optimizer = make_optimizer(self._model, config.optimizer)
         self._step = 0
 
@@ -90,7 +91,11 @@ class TorchEngine:
     def logprobs(self, samples: Sequence[TrainingSample]) -> tuple[tuple[float, ...], ...]:
         with using_threads(self.config.threads):
             return sample_logprobs(
-                self._forward, samples, token_budget=self.config.token_budget, device=self.config.device
+                self._forward,
+                samples,
+                token_budget=self.config.token_budget,
+                packing=self.config.packing,
+                device=self.config.device,
             )
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -101,7 +106,7 @@ class TorchEngine:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        reference = self._reference.state_dict() if self._reference is not None else None
+        reference = self._reference.state_dict() if isinstance(self._reference, nn.Module) else None
         state = {
             "model": self._model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
@@ -115,7 +120,7 @@ class TorchEngine:
         try:
             self._model.load_state_dict(state["model"])
             self._optimizer.load_state_dict(state["optimizer"])
-            if self._reference is not None:
+            if isinstance(self._reference, nn.Module):
                 self._reference.load_state_dict(state["reference"])
             self._step = int(state["step"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -128,9 +133,18 @@ class TorchEngine:
         """Nothing to let go."""
 
 
-def frozen_copy(forward: TrainableForward) -> TrainableForward:
-    """The reference: the same weights, never trained."""
-    return copy.deepcopy(forward).requires_grad_(requires_grad=False)
+def trainable(model: Any, config: EngineSettings) -> TrainableForward:
+    """The forward pass that an engine's settings ask for."""
+    return TrainableForward(
+        model, config.precision, packing=config.packing, gradient_checkpointing=config.gradient_checkpointing
+    )
+
+
+def open_reference(forward: TrainableForward, config: EngineSettings) -> TrainableForward | BaseModel | None:
+    """What the KL penalty compares with: nothing at coefficient 0, the frozen weights under LoRA, else a copy."""
+    if not config.loss.kl_coefficient > 0.0:
+        return None
+    return BaseModel(forward) if config.lora is not None else copy.deepcopy(forward).requires_grad_(requires_grad=False)
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from spade_agents.errors import PolicyError
-from spade_agents.training.batch import MicroBatch, collate, kept_samples, micro_batches, partition, trained_tokens
-from spade_agents.training.config import EngineSettings, LossConfig
-from spade_agents.training.forward import Tokens
+from spade_agents.training.batch import (
+    MicroBatch,
+    collate,
+    deal,
+    fill_batches,
+    kept_samples,
+    micro_batches,
+    trained_tokens,
+)
+from spade_agents.training.config import EngineSettings, LossConfig, Packing
 from spade_agents.training.loss import policy_loss
 from spade_agents.training.metrics import TokenStats, UpdateMetrics, summary, total
 from spade_agents.training.samples import SupervisedSample
@@ -67,7 +74,7 @@ def run_update(
     replay: Sequence[SupervisedSample],
     *,
     config: EngineSettings,
-    reference: nn.Module | None,
+    reference: Callable[..., Tensor] | None,
     step: int,
 ) -> UpdateMetrics:
     """Take `epochs · updates_per_rollout` optimiser steps, fewer where shares carry no gradient.
@@ -118,8 +125,13 @@ def _shares(
     for index in range(config.updates_per_rollout):
         chosen, imitated = kept[index :: config.updates_per_rollout], replay[index :: config.updates_per_rollout]
         work: list[Work] = [
-            *micro_batches(chosen, token_budget=config.token_budget, normalisation=config.loss.normalisation),
-            *supervised_batches(imitated, token_budget=config.token_budget),
+            *micro_batches(
+                chosen,
+                token_budget=config.token_budget,
+                normalisation=config.loss.normalisation,
+                packing=config.packing,
+            ),
+            *supervised_batches(imitated, token_budget=config.token_budget, packing=config.packing),
         ]
         if work:
             mine = _part(work, rank=backend.rank, ranks=backend.ranks)
@@ -128,10 +140,11 @@ def _shares(
 
 
 def _part(work: list[Work], *, rank: int, ranks: int) -> list[Work]:
-    """Every `ranks`-th piece; filled up with empty ones, because all ranks must reduce gradients equally often."""
-    mine = work[rank::ranks]
+    """This rank's pieces; filled up with empty ones, because all ranks must reduce gradients equally often."""
+    hands = deal([piece.tokens.input_ids.numel() for piece in work], ranks=ranks)
+    mine = [work[index] for index in hands[rank]]
     empty = SupervisedBatch(tokens=collate([SupervisedSample(token_ids=(0, 0), mask=(False, True))]), weight=0.0)
-    return mine + [empty] * (math.ceil(len(work) / ranks) - len(mine))
+    return mine + [empty] * (len(hands[0]) - len(mine))
 
 
 def _with_old(backend: Backend, share: _Share, device: str) -> _Share:
@@ -143,7 +156,9 @@ def _with_old(backend: Backend, share: _Share, device: str) -> _Share:
     return _Share(work=share.work, old=old)
 
 
-def _accumulate(backend: Backend, share: _Share, config: EngineSettings, reference: nn.Module | None) -> TokenStats:
+def _accumulate(
+    backend: Backend, share: _Share, config: EngineSettings, reference: Callable[..., Tensor] | None
+) -> TokenStats:
     stats: list[TokenStats] = []
     for index, (piece, old) in enumerate(zip(share.work, share.old, strict=True)):
         if isinstance(piece, SupervisedBatch):
@@ -158,13 +173,14 @@ def _accumulate(backend: Backend, share: _Share, config: EngineSettings, referen
 
 
 def _policy(
-    backend: Backend, batch: MicroBatch, old: Tensor | None, config: LossConfig, reference: nn.Module | None
+    backend: Backend, batch: MicroBatch, old: Tensor | None, config: LossConfig, reference: Callable[..., Tensor] | None
 ) -> tuple[Tensor, TokenStats]:
-    logprobs = backend.forward(*batch.tokens)
     anchor: Tensor | None = None
     if reference is not None:
+        # First, since it may be the same model with its adapters switched off.
         with torch.no_grad():
             anchor = reference(*batch.tokens)
+    logprobs = backend.forward(*batch.tokens)
     # With one step the trainer's weights are those of π_old, so its log-probabilities are at hand.
     return policy_loss(logprobs, batch, config, old=logprobs if old is None else old, reference=anchor)
 
@@ -180,20 +196,24 @@ def _checked_apply(backend: Backend, stats: TokenStats) -> float:
 
 
 def sample_logprobs(
-    forward: Callable[..., Tensor], samples: Sequence[TrainingSample], *, token_budget: int, device: str
+    forward: Callable[..., Tensor],
+    samples: Sequence[TrainingSample],
+    *,
+    token_budget: int,
+    packing: Packing,
+    device: str,
 ) -> tuple[tuple[float, ...], ...]:
     """Log-probabilities of the sampled tokens at their temperatures, 0.0 elsewhere: aligned with `token_ids`."""
     scored = [[0.0] * len(sample.token_ids) for sample in samples]
     chosen = [index for index, sample in enumerate(samples) if any(sample.mask)]
-    lengths = [trained_tokens(samples[index])[-1] for index in chosen]
+    kept = [samples[index] for index in chosen]
+    heats = [sample.temperature for sample in kept]
     with torch.no_grad():
-        for group in partition(lengths, token_budget=token_budget):
-            rows = [chosen[place] for place in group]
-            tokens: Tokens = collate([samples[row] for row in rows], [samples[row].temperature for row in rows])
+        for rows, tokens in fill_batches(kept, token_budget=token_budget, packing=packing, temperatures=heats):
             values = iter(forward(*tokens.to(device)).tolist())
             for row in rows:
-                for place in trained_tokens(samples[row]):
-                    scored[row][place] = next(values)
+                for token in trained_tokens(kept[row]):
+                    scored[chosen[row]][token] = next(values)
     return tuple(tuple(row) for row in scored)
 
 

@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from spade_agents.training.attention import ATTENTION_NAME, LONGEST, causal_attention, use_causal_attention
+from spade_agents.training import attention
+from spade_agents.training.attention import (
+    ATTENTION_NAME,
+    KEPT_SPAN,
+    causal_attention,
+    packed_attention,
+    use_causal_attention,
+)
+from spade_agents.training.packing import pack
 from tests.agents.training.toy import toy_llama
 
 
@@ -31,8 +39,28 @@ def test_chunked_attention_and_its_gradients_equal_the_librarys(length):
         torch.testing.assert_close(a, b)
 
 
-def test_rows_too_long_for_kept_probabilities_go_to_the_fused_kernel():
-    query, key, value = tensors(LONGEST + 1, dtype=torch.float32)
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("sharing", [True, False])
+def test_packed_attention_and_its_gradients_equal_the_librarys_under_the_layouts_mask(sharing, kept, monkeypatch):
+    monkeypatch.setattr(attention, "KEPT_SPAN", 1024 if kept else 1)
+    prompt = tuple(range(100, 190))
+    rows = [(*prompt, *range(index, index + 70 * index)) for index in range(4)] + [tuple(range(9))]
+    layout = pack(rows, sharing=sharing).layout
+    query, key, value = tensors(layout.length)
+    grad = torch.randn_like(query)
+    ours = packed_attention(query, key, value, scaling=0.3, layout=layout)
+    theirs = scaled_dot_product_attention(query, key, value, attn_mask=layout.mask(), scale=0.3, enable_gqa=True)
+    torch.testing.assert_close(ours, theirs)
+    for a, b in zip(
+        torch.autograd.grad(ours, (query, key, value), grad),
+        torch.autograd.grad(theirs, (query, key, value), grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_long_rows_whose_probabilities_are_not_kept_equal_the_fused_kernel():
+    query, key, value = tensors(KEPT_SPAN + 1, dtype=torch.float32)
     ours = causal_attention(query, key, value, scaling=0.3)
     theirs = scaled_dot_product_attention(query, key, value, is_causal=True, scale=0.3, enable_gqa=True)
     torch.testing.assert_close(ours, theirs)
@@ -45,3 +73,5 @@ def test_a_model_with_a_sliding_window_keeps_its_own_attention():
     model.config.layer_types = None
     assert use_causal_attention(model)
     assert model.config._attn_implementation == ATTENTION_NAME
+    model.config.sliding_window = 64
+    assert not use_causal_attention(model)

@@ -14,7 +14,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from spade_agents.errors import CheckpointError, UsageError
-from spade_agents.training.config import DeepSpeedEngineConfig, Precision
+from spade_agents.training.config import (
+    DeepSpeedEngineConfig,
+    ImportanceExcess,
+    ImportanceLevel,
+    LoraConfig,
+    Packing,
+    Precision,
+)
 from spade_agents.training.deepspeed_engine import DeepSpeedEngine
 from tests.agents.training.conformance import CONFIG, REPLAY, check_conformance, reference_run
 from tests.agents.training.toy import toy_llama, toy_samples
@@ -33,6 +40,29 @@ def test_one_process_gives_the_loss_gradient_norm_and_weights_of_the_torch_engin
 def test_several_steps_an_update_and_the_penalty_agree_too():
     changes = {"updates_per_rollout": 2, "epochs": 2, "loss": replace(CONFIG.loss, kl_coefficient=0.05)}
     check_conformance(DeepSpeedEngine(toy_llama(), config(2, **changes)), reference_run(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"packing": Packing.PADDED},
+        {"gradient_checkpointing": True},
+        {"lora": LoraConfig(rank=4), "loss": replace(CONFIG.loss, kl_coefficient=0.05)},
+        {
+            "loss": replace(
+                CONFIG.loss, importance_level=ImportanceLevel.SEQUENCE, importance_excess=ImportanceExcess.MASK
+            )
+        },
+    ],
+    ids=["padded", "checkpointed", "lora", "masked sequences"],
+)
+def test_packing_checkpointing_adapters_and_importance_weights_agree_too(changes):
+    check_conformance(DeepSpeedEngine(toy_llama(), config(2, **changes)), reference_run(**changes))
+
+
+def test_weights_without_fp32_masters_are_refused():
+    with pytest.raises(ValueError, match="keeps fp32 masters"):
+        config(2, precision=Precision.BF16_WEIGHTS)
 
 
 @pytest.mark.parametrize("stage", [0, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,16 +11,36 @@ import torch
 
 from spade_agents.training.advantages import group_advantages
 from spade_agents.training.batch import MicroBatch, kept_samples, micro_batches
-from spade_agents.training.config import LossConfig, Normalisation
+from spade_agents.training.config import ImportanceExcess, ImportanceLevel, LossConfig, Normalisation
 from spade_agents.training.forward import Tokens, TrainableForward
-from spade_agents.training.loss import clipped_objective, importance_weights, low_variance_kl, policy_loss
+from spade_agents.training.loss import (
+    bounded_weights,
+    clipped_objective,
+    importance_ratios,
+    low_variance_kl,
+    policy_loss,
+)
+from spade_agents.trajectory import Role
 from tests.agents.training.toy import toy_llama, toy_samples
 
 
-def batch_of(*, rollout: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor) -> MicroBatch:
+def batch_of(
+    *,
+    rollout: torch.Tensor,
+    advantages: torch.Tensor,
+    weights: torch.Tensor,
+    rows: torch.Tensor | None = None,
+) -> MicroBatch:
     nothing = torch.zeros(0, dtype=torch.long)
     tokens = Tokens(nothing, nothing, nothing, nothing)
-    return MicroBatch(tokens=tokens, rollout=rollout, advantages=advantages, weights=weights, samples=())
+    return MicroBatch(
+        tokens=tokens,
+        rollout=rollout,
+        advantages=advantages,
+        weights=weights,
+        rows=torch.zeros(len(weights), dtype=torch.long) if rows is None else rows,
+        samples=(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,14 +60,99 @@ def test_the_ratio_is_clipped_to_080_and_128_on_the_side_that_gains(ratio, advan
     assert value.item() == pytest.approx(expected)
 
 
-def test_the_importance_weight_is_pi_old_over_pi_rollout_capped_at_two():
-    old, rollout = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.0, -1.0 - math.log(1.5), -3.0])
-    assert importance_weights(old, rollout, cap=2.0).tolist() == pytest.approx([1.0, 1.5, 2.0])
+def weights_of(old, rollout, *, cap=2.0, rows=None, level="token", excess="truncate"):
+    rows = torch.zeros(len(old), dtype=torch.long) if rows is None else torch.tensor(rows)
+    ratios = importance_ratios(torch.tensor(old), torch.tensor(rollout), rows, level=ImportanceLevel(level))
+    return bounded_weights(ratios, cap=cap, excess=ImportanceExcess(excess))
 
 
-def test_the_importance_weight_is_a_constant():
+# Per token the ratios are 1.5, 0.5, 3 and 1.2; over the first three tokens their product is 2.25, of the last 1.2.
+OLD = [math.log(0.6), math.log(0.2), math.log(0.9), math.log(0.6)]
+ROLLOUT = [math.log(0.4), math.log(0.4), math.log(0.3), math.log(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("level", "excess", "cap", "expected"),
+    [
+        ("token", "truncate", 2.0, [1.5, 0.5, 2.0, 1.2]),
+        ("token", "mask", 2.0, [1.5, 0.5, 0.0, 1.2]),
+        ("token", "truncate", 1.0, [1.0, 0.5, 1.0, 1.0]),
+        ("token", "truncate", math.inf, [1.5, 0.5, 3.0, 1.2]),
+        ("sequence", "truncate", 2.0, [2.0, 2.0, 2.0, 1.2]),
+        ("sequence", "mask", 2.0, [0.0, 0.0, 0.0, 1.2]),
+        ("sequence", "truncate", math.inf, [2.25, 2.25, 2.25, 1.2]),
+        ("sequence", "mask", 2.3, [2.25, 2.25, 2.25, 1.2]),
+    ],
+)
+def test_importance_weights_by_hand(level, excess, cap, expected):
+    weights = weights_of(OLD, ROLLOUT, cap=cap, rows=[0, 0, 0, 1], level=level, excess=excess)
+    assert weights.tolist() == pytest.approx(expected)
+
+
+def test_a_weight_at_its_cap_is_not_above_it():
+    assert weights_of([0.0], [0.0], cap=1.0, excess="mask").tolist() == [1.0]
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_importance_weights_are_constants(level):
     old = torch.tensor([-1.0], requires_grad=True)
-    assert not importance_weights(old, torch.tensor([-2.0]), cap=2.0).requires_grad
+    rows = torch.zeros(1, dtype=torch.long)
+    assert not importance_ratios(old, torch.tensor([-2.0]), rows, level=ImportanceLevel(level)).requires_grad
+
+
+def test_a_sequences_weight_makes_the_expectation_exact_where_a_tokens_does_not():
+    """Two tokens of two letters, drawn from another policy: Σ π_rollout·w·f = Σ π_old·f holds for the product alone."""
+    chance, drawn = [0.3, 0.8], [0.6, 0.5]  # of letter 1, first and second token
+
+    def value(level: str) -> float:
+        mean = 0.0
+        for letters in itertools.product((0, 1), repeat=2):
+            old = [p if letter else 1 - p for p, letter in zip(chance, letters, strict=True)]
+            rollout = [p if letter else 1 - p for p, letter in zip(drawn, letters, strict=True)]
+            weights = weights_of(
+                [math.log(p) for p in old], [math.log(p) for p in rollout], cap=math.inf, level=level
+            ).tolist()
+            # Each token's term is weighted by its own weight; f is 1 where both letters are 1.
+            mean += math.prod(rollout) * sum(weights) / 2 * float(letters == (1, 1))
+        return mean
+
+    exact = 0.3 * 0.8
+    assert value("sequence") == pytest.approx(exact)
+    assert abs(value("token") - exact) > 0.05
+
+
+def test_a_masked_token_leaves_the_loss_but_not_the_normaliser():
+    batch = batch_of(
+        rollout=torch.tensor(ROLLOUT),
+        advantages=torch.tensor([1.0, 1.0, 1.0, -1.0]),
+        weights=torch.full((4,), 0.25),
+        rows=torch.tensor([0, 0, 0, 1]),
+    )
+    config = LossConfig(importance_level=ImportanceLevel.SEQUENCE, importance_excess=ImportanceExcess.MASK)
+    loss, stats = policy_loss(torch.tensor(OLD), batch, config, old=torch.tensor(OLD))
+    assert loss.item() == pytest.approx(0.25 * 1.2)
+    assert (stats.truncated, stats.tokens) == (3, 4)
+    assert stats.mismatch_max == pytest.approx(2.25)
+    assert stats.weight_sum == pytest.approx(1.2)
+
+
+def test_a_cap_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="found importance_cap = 0"):
+        LossConfig(importance_cap=0.0)
+
+
+def test_a_role_of_weight_three_moves_the_gradient_three_times_as_far():
+    samples = [replace(s, advantage=1.0) for s in toy_samples(2)]
+    gradients = []
+    for weight in (1.0, 3.0):
+        forward = TrainableForward(toy_llama())
+        weighted = [replace(s, advantage=weight * s.advantage, role=Role.DESIGNER) for s in samples]
+        for batch in micro_batches(weighted, token_budget=40, normalisation=Normalisation.SAMPLE_MEAN):
+            logprobs = forward(*batch.tokens)
+            policy_loss(logprobs, batch, LossConfig(), old=logprobs).loss.backward()
+        gradients.append([p.grad for p in forward.parameters()])
+    for once, thrice in zip(*gradients, strict=True):
+        torch.testing.assert_close(3.0 * once, thrice, atol=1e-6, rtol=1e-5)
 
 
 def test_the_low_variance_kl_is_exp_d_minus_d_minus_one():
@@ -90,7 +196,9 @@ def test_a_penalty_without_a_reference_is_an_error():
         policy_loss(torch.tensor([-1.0]), batch, LossConfig(kl_coefficient=0.1), old=torch.tensor([-1.0]))
 
 
-def test_the_gradient_agrees_with_finite_differences():
+@pytest.mark.parametrize("excess", list(ImportanceExcess))
+@pytest.mark.parametrize("level", list(ImportanceLevel))
+def test_the_gradient_agrees_with_finite_differences(level, excess):
     torch.manual_seed(0)
     rows, vocabulary = 5, 4
     targets = torch.tensor([0, 1, 2, 3, 1])
@@ -102,13 +210,16 @@ def test_the_gradient_agrees_with_finite_differences():
         rollout=old + torch.tensor([0.1, -0.2, -3.0, 0.0, 0.3], dtype=torch.float64),
         advantages=torch.tensor([1.0, -1.0, 0.5, 2.0, -0.3], dtype=torch.float64),
         weights=torch.full((rows,), 0.2, dtype=torch.float64),
+        rows=torch.tensor([0, 0, 1, 2, 2]),
     )
+    config = LossConfig(kl_coefficient=0.05, importance_level=level, importance_excess=excess)
 
     def loss(values: torch.Tensor) -> torch.Tensor:
         logprobs = (values / heat[:, None]).log_softmax(-1)[torch.arange(rows), targets]
-        return policy_loss(logprobs, batch, LossConfig(kl_coefficient=0.05), old=old, reference=reference).loss
+        return policy_loss(logprobs, batch, config, old=old, reference=reference).loss
 
     (analytic,) = torch.autograd.grad(loss(logits), logits)
+    assert analytic.abs().sum() > 0.1
     step = 1e-6
     for row in range(rows):
         for column in range(vocabulary):
@@ -163,7 +274,7 @@ def test_on_a_two_armed_bandit_the_group_gradient_is_the_exact_policy_gradient(t
 
 
 def test_scoring_at_another_temperature_than_the_sampling_one_would_bias_the_weight():
-    logits = torch.tensor([2.0, 0.0])
-    sampled = (logits / 0.6).log_softmax(-1)[0]
-    assert importance_weights(sampled, sampled, cap=2.0).item() == 1.0
-    assert importance_weights(logits.log_softmax(-1)[0], sampled, cap=2.0).item() < 0.92
+    logits = [2.0, 0.0]
+    sampled = (torch.tensor(logits) / 0.6).log_softmax(-1)[0].item()
+    assert weights_of([sampled], [sampled]).item() == 1.0
+    assert weights_of([torch.tensor(logits).log_softmax(-1)[0].item()], [sampled]).item() < 0.92

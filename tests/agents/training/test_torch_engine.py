@@ -11,11 +11,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from spade_agents.errors import CheckpointError, PolicyError, UsageError
-from spade_agents.training.config import LossConfig, OptimizerConfig, Precision, TorchEngineConfig
+from spade_agents.training.config import LossConfig, OptimizerConfig, Packing, Precision, TorchEngineConfig
 from spade_agents.training.engine import open_engine
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.training.torch_engine import TorchEngine
-from tests.agents.training.toy import toy_llama, toy_samples
+from tests.agents.training.toy import prompted_samples, toy_llama, toy_samples
 
 CONFIG = TorchEngineConfig(optimizer=OptimizerConfig(learning_rate=1e-2), token_budget=40)
 REPLAY = (SupervisedSample(token_ids=(1, 2, 3, 4), mask=(False, False, True, True)),)
@@ -60,6 +60,30 @@ def test_results_do_not_depend_on_the_token_budget():
         weights.append(engine.state_dict())
     for name in weights[0]:
         torch.testing.assert_close(weights[0][name], weights[1][name], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.05])
+@pytest.mark.parametrize("packing", [Packing.PACKED, Packing.SHARED])
+def test_updates_do_not_depend_on_the_packing(packing, kl):
+    samples, results = prompted_samples(), []
+    for chosen in (Packing.PADDED, packing):
+        engine = TorchEngine(toy_llama(), replace(CONFIG, packing=chosen, loss=LossConfig(kl_coefficient=kl)))
+        results.append([engine.update(samples, replay=REPLAY) for _ in range(3)])
+        assert engine.logprobs(samples)[0][:12] == (0.0,) * 12
+    for ours, plain in zip(*reversed(results), strict=True):
+        assert ours.loss == pytest.approx(plain.loss, abs=1e-5)
+        assert ours.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_scores_come_back_in_the_samples_own_order(packing):
+    samples = prompted_samples(3, 4)
+    engine = TorchEngine(toy_llama(), replace(CONFIG, packing=packing, token_budget=70))
+    together = engine.logprobs(samples)
+    for sample, scores in zip(samples, together, strict=True):
+        (alone,) = engine.logprobs([sample])
+        assert scores == pytest.approx(alone, abs=1e-5)
+        assert [score != 0.0 for score in scores] == list(sample.mask)
 
 
 def test_zero_advantage_samples_cost_no_forward_pass_and_change_nothing():
@@ -154,6 +178,28 @@ def test_bf16_trains_and_keeps_fp32_weights():
     assert math.isfinite(engine.update(toy_samples(6)).loss)
     assert all(value.dtype is torch.float32 for value in engine.state_dict().values())
     assert not equal(before, engine.state_dict())
+
+
+def test_bf16_weights_are_bf16_throughout_and_lose_steps_below_their_last_bit():
+    small = replace(CONFIG, optimizer=OptimizerConfig(learning_rate=1e-6, weight_decay=0.0))
+    moved = {}
+    for precision in (Precision.BF16, Precision.BF16_WEIGHTS):
+        engine = TorchEngine(toy_llama(), replace(small, precision=precision))
+        before = engine.state_dict()
+        assert math.isfinite(engine.update(toy_samples(6)).loss)
+        after = engine.state_dict()
+        moved[precision] = sum(int((after[name] != before[name]).sum()) for name in after)
+    assert {parameter.dtype for parameter in engine.forward.parameters()} == {torch.bfloat16}
+    assert moved[Precision.BF16] > 20 * moved[Precision.BF16_WEIGHTS]
+
+
+def test_a_checkpointed_update_is_the_same_update():
+    first, second = (
+        TorchEngine(toy_llama(), replace(CONFIG, gradient_checkpointing=chosen)) for chosen in (False, True)
+    )
+    assert first.update(toy_samples(6)).loss == second.update(toy_samples(6)).loss
+    for name, value in first.state_dict().items():
+        torch.testing.assert_close(value, second.state_dict()[name], atol=1e-6, rtol=1e-5)
 
 
 def test_a_loss_that_is_not_finite_stops_the_update_and_leaves_the_weights():

@@ -46,3 +46,26 @@ def toy_samples(count: int = 6, seed: int = 0, *, temperature: float = 1.0) -> l
             )
         )
     return samples
+
+
+def prompted_samples(groups: int = 2, each: int = 3, seed: int = 0) -> list[TrainingSample]:
+    """Samples of a few prompts, each of several turns, with tool results that are not trained on."""
+    rng = random.Random(seed)
+    samples = []
+    for group in range(groups):
+        prompt = tuple(rng.randrange(VOCABULARY) for _ in range(12))
+        for index in range(each):
+            length = rng.randint(4, 20)
+            mask = (*(False,) * 12, *(rng.random() < 0.7 for _ in range(length - 1)), True)
+            samples.append(
+                TrainingSample(
+                    token_ids=prompt + tuple(rng.randrange(VOCABULARY) for _ in range(length)),
+                    mask=mask,
+                    logprobs=tuple(-rng.uniform(0.5, 5.0) if chosen else 0.0 for chosen in mask),
+                    advantage=(1.0, -1.0, 0.5)[index % 3],
+                    role=Role.AGENT,
+                    group=str(group),
+                    temperature=(0.6, 1.0)[group % 2],
+                )
+            )
+    return samples
