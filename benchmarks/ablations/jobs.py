@@ -115,6 +115,10 @@ class Clock:
         """Seconds."""
         return self.started + 60 * self.minutes - time.monotonic()
 
+    def stop(self) -> None:
+        """Let time be up."""
+        self.minutes = 0.0
+
 
 def finish_all(chains: Sequence[Sequence[Job]], *, script: Path, jobs: int, clock: Clock) -> None:
     """Bring every job to its end, `jobs` chains at a time; the jobs of a chain one after another.
@@ -128,7 +132,7 @@ def finish_all(chains: Sequence[Sequence[Job]], *, script: Path, jobs: int, cloc
         try:
             failed = [name for name in pool.map(lambda chain: _finish(chain, script, clock), chains) if name]
         except BaseException:  # Ctrl-C: what has not begun stays for the next call
-            clock.minutes = 0.0
+            clock.stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     if failed:
@@ -144,7 +148,11 @@ def _finish(chain: Sequence[Job], script: Path, clock: Clock) -> str:
             return ""
         job.path.mkdir(parents=True, exist_ok=True)
         log = job.path / "log.txt"
-        code = _run(job, script, log, clock)
+        try:
+            code = _run(job, script, log, clock)
+        except BaseException:
+            clock.stop()
+            raise
         if job.result is None:
             return "" if clock.left <= 0 else f"{log} (exit {code})"
     return ""
