@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 from statistics import fmean
 
@@ -76,12 +76,23 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSummary:
-    """A log as figures; `overall` is `None` where `withheld` says why."""
+    """A log as figures.
+
+    Attributes:
+        columns: by name.
+        overall: the weighted mean; `None` where `withheld` says why.
+        partial: where columns could not run and all else is there: the mean with those counted as 0, as official tables
+            have it, and `coverage`, the share of the weights that ran.
+        not_run: columns that could not run, with the reason.
+        groups: by tag and value.
+    """
 
     columns: Mapping[str, ColumnSummary]
     overall: float | None
     overall_error: float | None = None
     withheld: str = ""
+    partial: float | None = None
+    coverage: float = 1.0
     not_run: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupSummary]] = field(default_factory=dict)
     doubled: int = 0
@@ -103,11 +114,19 @@ def summarise(header: LogHeader, samples: Samples) -> LogSummary:
     columns = {name: _column(header, name, found) for name, found in by_column.items()}
     everything = list(samples.latest.values())
     withheld = _withheld(header, columns, len(samples.doubled))
+    whole = _weighted(header, columns)
+    # Whether what could not run is all that stands in the way.
+    weights = {name: weight for name, weight in header.weights.items() if name not in header.not_run}
+    ran = replace(header, not_run={}, weights=weights)
+    is_partial = bool(header.not_run) and not _withheld(ran, columns, len(samples.doubled))
+    coverage = _coverage(header, columns) if is_partial else 1.0
     return LogSummary(
         columns=columns,
-        overall=None if withheld else _weighted(header, columns),
+        overall=None if withheld else whole,
         overall_error=None if withheld else _weighted_error(header, columns),
         withheld=withheld,
+        partial=whole * coverage if is_partial and whole is not None else None,
+        coverage=coverage,
         not_run=header.not_run,
         groups={} if header.trained_on else _groups(everything),
         doubled=len(samples.doubled),
@@ -243,6 +262,12 @@ def _weighted(header: LogHeader, columns: Mapping[str, ColumnSummary]) -> float 
     total = sum(weights.values())
     means = {name: column.mean for name, column in columns.items() if column.mean is not None}
     return sum(weights[name] * mean for name, mean in means.items()) / total if total and means else None
+
+
+def _coverage(header: LogHeader, columns: Mapping[str, ColumnSummary]) -> float:
+    weights = {name: header.weights.get(name, 0.0) if header.weights else 1.0 for name in (*columns, *header.not_run)}
+    total = sum(weights.values())
+    return sum(weights[name] for name in columns) / total if total else 0.0
 
 
 def _weighted_error(header: LogHeader, columns: Mapping[str, ColumnSummary]) -> float | None:

@@ -37,6 +37,15 @@ def test_the_overall_mean_is_withheld_until_every_sample_was_taken():
     assert summary([sample("a")], not_run=many).withheld == "a, b, c, d and 2 more were not run"
 
 
+def test_what_could_not_run_counts_as_0_in_a_partial_mean_that_tells_its_coverage():
+    found = summary([sample("a"), sample("b", 0.0)], not_run={"left": "no file"}, weights={"right": 30, "left": 10})
+    assert (found.overall, found.partial, found.coverage) == (None, 0.375, 0.75)
+    equal = summary([sample("a"), sample("b", 0.0)], not_run={"left": "no file"})
+    assert (equal.partial, equal.coverage) == (0.25, 0.5)
+    assert summary([sample("a"), failed("b")], not_run={"left": "no file"}).partial is None
+    assert summary([sample("a")]).partial is None
+
+
 def test_a_column_that_the_model_was_trained_on_has_no_mean():
     found = summary([sample("a"), sample("b")], trained_on={"right": 1})
     assert found.columns["right"].mean is None

@@ -102,7 +102,11 @@ def _group_lines(summary: LogSummary) -> list[str]:
 
 def _overall(summary: LogSummary) -> str:
     if summary.overall is None:
-        return f"  overall withheld: {visible_line(summary.withheld)}"
+        told = f"  overall withheld: {visible_line(summary.withheld)}"
+        if summary.partial is None:
+            return told
+        coverage = f"at a coverage of {summary.coverage:.1%}: what did not run counts as 0"
+        return f"{told}\n  partial {summary.partial:.4f} {coverage}"
     error = "" if summary.overall_error is None else f", standard error {summary.overall_error:.4f}"
     return f"  overall {summary.overall:.4f}{error}"
 

@@ -82,6 +82,13 @@ def _bfcl(part: str, options: SuiteOptions) -> Suite:
     return BfclSuite(part=part)
 
 
+def _lm(part: str, options: SuiteOptions) -> Suite:
+    from spade_evals.suites.lm import LmSuite
+
+    _refuse_protocol("lm", options)
+    return LmSuite(part=part, data=options.data)
+
+
 def _refuse_protocol(name: str, options: SuiteOptions) -> None:
     if options.protocol not in (None, "default"):
         raise UsageError(f"--suite {name} has one protocol, found --protocol {options.protocol}; leave it out")
@@ -96,6 +103,7 @@ _FAMILIES: dict[str, tuple[Callable[[str, SuiteOptions], Suite], str]] = {
         _acebench,
         "normal, special and agent of ACEBench, from your copy of its data; acebench:normal, acebench:agent",
     ),
-    "bfcl_v4": (_bfcl, "single-turn categories of BFCL v4, after setup bfcl_v4; bfcl_v4:live, bfcl_v4:simple_python"),
+    "bfcl_v4": (_bfcl, "BFCL v4 with native calls, after setup bfcl_v4; bfcl_v4:multi_turn, bfcl_v4:simple_python"),
+    "lm": (_lm, "generation tasks of lm-eval by name: lm:gsm8k, lm:gsm8k/flexible-extract, or your own YAML in --data"),
     "environments": (_environments, "plays of a pool: environments:catalogue, environments:RUN, environments:FOLDER"),
 }

@@ -64,7 +64,8 @@ class _Fork:
 
 def _grade_in_forks(checker: _Checker, rows: list[dict[str, Any]], out: int) -> None:
     """Grade rows whose calls are evaluated; one that ends its fork is told so, and the others go to a new one."""
-    chunks = deque(deque(rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK))
+    size = min(_CHUNK, -(-len(rows) // _AT_ONCE)) or 1
+    chunks = deque(deque(rows[start : start + size]) for start in range(0, len(rows), size))
     alive: dict[int, _Fork] = {}
     while chunks or alive:
         while chunks and len(alive) < _AT_ONCE:
