@@ -12,6 +12,7 @@ __all__ = ["LegendItem", "Panel", "environment_scatter", "panels"]
 
 UNIT = (0.0, 1.0)
 REGIMES = {"mastered": 3, "frontier": 1, "neutral": 6, "misled": 2, "intractable": 5, "": 8}
+OUTCOMES = {"scored": 3, "agent error": 2, "environment fault": 5, "infrastructure fault": 8}
 Pick = Callable[[RolloutRow], Estimate | float | None]
 
 
@@ -88,6 +89,7 @@ def panels(data: ReportData) -> tuple[Panel, ...]:
     """Every panel over time, in reading order."""
     rows = data.rollouts
     gates, regimes = [row.rejected_by for row in rows], [row.regimes for row in rows]
+    outcomes = [row.outcomes for row in rows]
     named = {name: colour for name, colour in REGIMES.items() if name}
     return (
         _held_out(data.evaluations),
@@ -95,6 +97,7 @@ def panels(data: ReportData) -> tuple[Panel, ...]:
         *(_lines(panel, rows) for panel in _OF_THE_PLAYS),
         _counts(_GATES, rows, gates, _in_order_of_size(gates)),
         _counts(_REGIMES, rows, regimes, named),
+        _counts(_PLAYS, rows, outcomes, OUTCOMES),
         _lines(_losses(rows), rows),
         _lines(_SURPRISE, rows),
     )
@@ -102,6 +105,7 @@ def panels(data: ReportData) -> tuple[Panel, ...]:
 
 _GATES = ("Gates that reject", "Rejected attempts, by the gate that turned them down.")
 _REGIMES = ("Regimes", "Environments of each set, by what the two arms' means say of them.")
+_PLAYS = ("How plays ended", "Plays of both arms; those with a fault are missing values, and in no mean.")
 
 
 def _losses(rows: Sequence[RolloutRow]) -> _Lines:

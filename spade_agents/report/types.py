@@ -68,6 +68,7 @@ class RolloutRow:
         distinct: share of designs with a normalised AST of their own; vendi: of the newest designs, Vendi score / n.
         rejected_by: attempts rejected, by the gate that rejected them.
         regimes: environments, by regime.
+        outcomes: plays of both arms, by how they ended.
         losses: terms of the training loss, by name.
         surprise: mean −log π of the sampled tokens, an estimate of the entropy.
     """
@@ -83,6 +84,7 @@ class RolloutRow:
     vendi: float | None = None
     rejected_by: Mapping[str, int] = field(default_factory=dict)
     regimes: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
     losses: Mapping[str, float] = field(default_factory=dict)
     surprise: float | None = None
 

@@ -208,6 +208,7 @@ def _rollout(row: Row, outcomes: Outcomes) -> RolloutRow:
         vendi=recent["vendi"] if recent.get("designs") else None,
         rejected_by=design.get("gates", {}),
         regimes={name: round(share * regret["environments"]) for name, share in regret.get("regimes", {}).items()},
+        outcomes={name.replace("_", " "): count for name, count in row["play"].get("outcomes", {}).items()},
         losses={name: train[key] for name, key in _LOSSES.items() if train.get(key) is not None},
         surprise=train.get("surprise"),
     )

@@ -66,6 +66,7 @@ def row(rollout: int) -> RolloutRow:
         vendi=0.6 - 0.05 * up,
         rejected_by={"lint": 3, "gold": max(0, 12 - rollout // 2), "floor": 2, "novelty": rollout // 3},
         regimes={"frontier": 5, "mastered": rollout // 8, "misled": 1, "intractable": max(0, 3 - rollout // 8)},
+        outcomes={"scored": 90, "agent error": 4, "environment fault": rollout % 3},
         losses={"policy": 0.02 - 0.03 * up, "replay": 0.3 - 0.01 * up},
         surprise=0.4 - 0.1 * up,
     )

@@ -131,3 +131,8 @@ def test_a_band_is_shaded_and_told_only_where_the_reward_has_one():
     assert shaded.told == "Point at one for its name; the shaded win rates, 0.2 to 0.4, earn the designer most."
     assert 'class="shade"' not in plain.svg
     assert plain.told == "Point at one for its name."
+
+
+def test_plays_that_ended_in_a_fault_are_counted_where_their_means_are_shown(page: str):
+    assert "<title>environment fault, rollout 2: 2</title>" in page
+    assert "<title>scored, rollout 2: 90</title>" in page

@@ -48,6 +48,7 @@ async def test_a_scripted_run_has_every_figure_of_its_report(tmp_path):
     assert designed.win_rate is not None
     assert designed.distinct is not None
     assert sum(designed.regimes.values()) == 3
+    assert designed.outcomes == {"scored": 24}
     assert data.rollouts[1].certified is None
     assert len(data.environments) == 6
     assert {entry.rollout for entry in data.environments} == {0, 2}
