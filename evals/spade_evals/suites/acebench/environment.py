@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from spade_agents.errors import InfrastructureError
 
-__all__ = ["VERSION", "evalscope_folder", "scenarios_folder", "set_up"]
+__all__ = ["VERSION", "evalscope_folder", "scenarios_digest", "scenarios_folder", "set_up"]
 
 VERSION = "1.14.1"
 _BELOW = Path("evalscope") / "third_party" / "acebench"
@@ -25,6 +26,17 @@ def scenarios_folder() -> Path | None:
     """The package of scenario classes, once it was set up to the end."""
     folder = evalscope_folder()
     return folder / _BELOW if (folder / "READY").is_file() else None
+
+
+def scenarios_digest() -> str:
+    """Sha256 of the English classes, which decide what a dialogue leaves; empty where they are not installed."""
+    folder = scenarios_folder()
+    if folder is None:
+        return ""
+    digest = hashlib.sha256()
+    for path in sorted((folder / "en").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def set_up() -> Path:

@@ -19,6 +19,7 @@ from spade_evals.suite import Missing, Runtime, SuiteData, UnscorableError
 from spade_evals.suites.acebench import prompts
 from spade_evals.suites.acebench.agent import agent_lacks, agent_task, grade_agent, open_classes, play_agent
 from spade_evals.suites.acebench.checker import check_calls, check_special
+from spade_evals.suites.acebench.environment import scenarios_digest
 from spade_evals.suites.acebench.parser import CallError, first_brackets, parse_calls
 from spade_evals.suites.files import DataFile
 from spade_evals.types import ColumnSettings, Sample, SampleOutcome, Score, Task
@@ -99,6 +100,7 @@ class AceBenchSuite:
             checksums |= {f"{name}": questions.sha256, f"{name} (answers)": answers.sha256}
             gold = {row["id"]: row["ground_truth"] for _, row in answers.lines()}
             if name in AGENT:
+                checksums["scenario classes"] = scenarios_digest()
                 tasks += [agent_task(name, row, gold) for _, row in questions.lines()]
                 continue
             steps = [_step(name, row, gold) for _, row in questions.lines()]

@@ -9,7 +9,9 @@ import pytest
 from spade_agents.errors import ContextExhaustedError, UsageError
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_environments import ToolCall
+from spade_evals.cli.tables import log_lines
 from spade_evals.log import EvalLog
+from spade_evals.reporting import evaluation_html
 from spade_evals.rescoring import rescore_log
 from spade_evals.runner import RunOptions, make_header, run_suite
 from spade_evals.suite import Runtime
@@ -18,6 +20,7 @@ from spade_evals.suites.acebench.dialogue import FINISHED, MESSAGES, AceBenchEnv
 from spade_evals.suites.acebench.parser import CallError, read_calls
 from spade_evals.suites.acebench.states import check_states
 from spade_evals.suites.acebench.suite import AceBenchSuite
+from spade_evals.summary import summarise
 from spade_evals.types import ModelFacts, SampleOutcome
 from tests.evals.suites.acebench.oracle import Line
 from tests.evals.suites.acebench.scenarios import GOLD, install, write_entries
@@ -143,6 +146,16 @@ async def test_a_native_call_is_told_that_there_are_no_tools(data):
     result = await env.step(ToolCall(name="order", arguments={}))
     assert result.info == {"error": "unknown_tool"}
     await classes.aclose()
+
+
+async def test_the_log_and_what_is_shown_of_it_name_the_user_and_the_classes(data):
+    await played(data, "agent_multi_turn", RIGHT)
+    log = EvalLog(data / "log")
+    header = log.header()
+    assert header.user_model == ModelFacts(target="scripted:user")
+    assert len(header.data["scenario classes"]) == 64
+    assert any("user scripted:user" in line for line in log_lines(log, summarise(header, log.samples())))
+    assert "scripted:user" in evaluation_html([log])
 
 
 async def test_a_log_is_graded_again_without_inference(data):
