@@ -48,6 +48,7 @@ class Channel:
             path.chmod(0o666)
         self._reader = asyncio.StreamReader(limit=_LONGEST_LINE)
         self._transport: asyncio.ReadTransport | None = None
+        self._sending = asyncio.Lock()
         # Open for reading too: so it opens before the process has, and a process that is gone is no SIGPIPE.
         self._writing: int | None = os.open(self._paths[1], os.O_RDWR | os.O_NONBLOCK)
 
@@ -62,11 +63,12 @@ class Channel:
     async def send(self, *rows: Mapping[str, Any]) -> None:
         """Write lines; waits while the process does not read them."""
         left = memoryview("".join(json.dumps(row) + "\n" for row in rows).encode())
-        while left and self._writing is not None:
-            try:
-                left = left[os.write(self._writing, left) :]
-            except BlockingIOError:
-                await self._writable(self._writing)
+        async with self._sending:
+            while left and self._writing is not None:
+                try:
+                    left = left[os.write(self._writing, left) :]
+                except BlockingIOError:
+                    await self._writable(self._writing)
 
     async def receive(self) -> dict[str, Any] | None:
         """The next line; `None` once the process has closed its end."""
@@ -109,7 +111,8 @@ class JailedScript:
         python: the interpreter, whose environment holds the libraries.
         arguments: of the script.
         environment: of the process.
-        memory: bytes.
+        memory: bytes, of each process; and in sum of all that the script forks, where pages that they share count for
+            each, so that it must be ample.
         start_seconds: wall time until it must have said that it is ready.
     """
 
@@ -118,7 +121,7 @@ class JailedScript:
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     readable: Sequence[Path] = ()
-    memory: int = 8192 * _MIB
+    memory: int = 65_536 * _MIB
     start_seconds: float = 600.0
     _folder: Path | None = None
     _task: asyncio.Task[Execution] | None = None

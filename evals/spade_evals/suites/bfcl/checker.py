@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _NAME = "spade_eval"
+_MEMORY = 4 << 30
 _AT_ONCE = 2
 _CHUNK = 64
 
@@ -30,6 +31,7 @@ def main() -> None:
     """Grade what is asked for, until the channel ends."""
     out, asked = os.open("main.out", os.O_WRONLY), os.open("main.in", os.O_RDONLY)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.environ |= {"BFCL_PROJECT_ROOT": ".", "OPENAI_API_KEY": "none"}
     checker = _Checker()
     _tell(out, [{"ready": True}])

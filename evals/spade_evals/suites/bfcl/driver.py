@@ -22,11 +22,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+_MEMORY = 4 << 30
+
 
 def main() -> None:
     """Start plays as they are asked for, until the channel ends."""
     out, asked = os.open("main.out", os.O_WRONLY), os.open("main.in", os.O_RDONLY)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.environ["BFCL_PROJECT_ROOT"] = "."
     player = _Player()
     _tell(out, {"ready": True})
