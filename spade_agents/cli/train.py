@@ -24,7 +24,10 @@ def train(
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with this run instead.")] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check all that the run needs and print its settings; run and write nothing."),
+        typer.Option("--dry-run", help="Tell what the run needs and what would stop it; run and write nothing."),
+    ] = False,
+    show_settings: Annotated[
+        bool, typer.Option("--show-settings", help="Print the resolved settings as TOML; run and write nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
 ) -> None:
@@ -34,7 +37,8 @@ def train(
     number of rollouts (--resume RUN run.rollouts=48) with a finished run too. An unknown setting is an error, and
     nothing is written before corpus, model, sandbox and --out have been found fit.
 
-    Exit code: 0 finished (--dry-run: fit to start), 2 wrong usage, 3 infrastructure failed, 130 stopped by Ctrl-C.
+    Exit code: 0 finished (--dry-run: fit to start), 2 wrong usage (--dry-run: not fit to start), 3 infrastructure
+    failed, 130 stopped by Ctrl-C.
     """
     from spade_agents.cli.runs import conclude, watched
     from spade_agents.errors import UsageError
@@ -43,7 +47,7 @@ def train(
 
     if resume is not None:
         changes = [text for text in (config, *(overrides or ())) if text is not None]
-        if out is not None or dry_run or not all("=" in text for text in changes):
+        if out is not None or dry_run or show_settings or not all("=" in text for text in changes):
             raise UsageError(
                 "--resume goes on with a run under its own settings; give it nothing else but --json, and KEY=VALUE of "
                 "what decides no batch, such as run.rollouts=48"
@@ -54,9 +58,14 @@ def train(
         return
     settings = _settings(config, overrides or [])
     folder = out or Path("runs") / settings.run.name
-    if dry_run:
-        _check(settings, folder)
+    if show_settings:
         _show(settings, as_json=as_json)
+        return
+    if dry_run:
+        from spade_agents.cli.dry_run import dry_run as look
+
+        if not look(settings, folder, as_json=as_json):
+            raise typer.Exit(UsageError.exit_code)
         return
     with watched() as progress:
         result = start(settings, out=folder, progress=progress)
@@ -74,14 +83,6 @@ def _settings(config: str | None, overrides: list[str]) -> RunSettings:
             "give a configuration (spade train CONFIG [KEY=VALUE]...) or a run to go on with (--resume RUN)"
         )
     return load_settings(RunSettings, configuration_path(config), overrides)
-
-
-def _check(settings: RunSettings, folder: Path) -> None:
-    """See that the run could start; what it would warn of goes to stderr."""
-    from spade_agents.selfplay.preflight import prepare, told_level
-
-    if warning := told_level(prepare(settings, folder).sandbox):
-        tell(warning, err=True)
 
 
 def _show(settings: RunSettings, *, as_json: bool) -> None:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
+from spade_agents.policy.shape import KNOWN_MODELS
 from spade_agents.rollout import Evaluator, OwnEnvironment
 from spade_agents.selfplay.checkpoint import Checkpoint, newest_stable, stable
 from spade_agents.selfplay.early_stop import is_over
 from spade_agents.selfplay.pool import trainable_specs
+from spade_agents.selfplay.readiness import machine_faults, this_machine
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import draft_of, refuse_existing
 from spade_agents.selfplay.settings import (
@@ -27,15 +29,17 @@ from spade_agents.selfplay.settings import (
 )
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import changed_keys, load_settings
-from spade_environments import EnvironmentSpec
+from spade_environments import EnvironmentSpec, HostFault
 from spade_environments.sandbox import InlineSandboxSettings, Sandbox, open_sandbox
 from spade_environments.sandbox.levels import DEGRADED, level_named
 from spade_environments.sandbox.probe import ProbeReport, probe
 
 __all__ = [
+    "Examined",
     "Parts",
     "check_out",
     "continued_from",
+    "examine",
     "make_evaluator",
     "open_corpus",
     "prepare",
@@ -67,6 +71,26 @@ def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
         UsageError: what is missing or unfit; where several things are, all of them, one a line.
         HostFault: the sandbox does not come up here.
     """
+    found = examine(settings, out)
+    if isinstance(found.sandbox, HostFault):
+        raise found.sandbox
+    if len(found.faults) == 1:
+        raise found.faults[0]
+    if found.faults or found.parts is None:
+        raise UsageError("\n".join(["this run cannot start:", *(f"- {fault}" for fault in found.faults)]))
+    return found.parts
+
+
+class Examined(NamedTuple):
+    """What was found when everything was looked at: the parts, where nothing is wrong, or all that is."""
+
+    parts: Parts | None
+    faults: tuple[UsageError, ...]
+    sandbox: ProbeReport | HostFault | None
+
+
+def examine(settings: RunSettings, out: Path | None = None) -> Examined:
+    """Look at all that a run needs, whatever of it is missing; arguments as of `prepare`."""
     faults: list[UsageError] = []
 
     def tried(check: Callable[[], Any]) -> Any:
@@ -83,12 +107,19 @@ def prepare(settings: RunSettings, out: Path | None = None) -> Parts:
     fixed_pool = tuple(environment.spec for environment in own) or tried(lambda: _fixed_pool(settings))
     replay = tried(lambda: _replay(settings, start)) if start is not None else None
     tried(lambda: _designer(settings))
-    sandbox = tried(lambda: asyncio.run(_sandbox(settings)))
-    if len(faults) == 1:
-        raise faults[0]
-    if faults:
-        raise UsageError("\n".join(["this run cannot start:", *(f"- {fault}" for fault in faults)]))
-    return Parts(start, corpus, fixed_pool, replay, sandbox, own)
+    faults += machine_faults(settings, this_machine(settings, out))
+    sandbox: ProbeReport | HostFault | None = None
+    try:
+        sandbox = asyncio.run(_probed(settings))
+        shut_in(settings, sandbox)
+        asyncio.run(_with_evaluator(settings))
+    except UsageError as error:
+        faults.append(error)
+    except HostFault as fault:
+        sandbox = fault
+    if faults or not isinstance(sandbox, ProbeReport):
+        return Examined(None, tuple(faults), sandbox)
+    return Examined(Parts(start, corpus, fixed_pool, replay, sandbox, own), (), sandbox)
 
 
 MAY_CHANGE = frozenset(
@@ -107,6 +138,11 @@ MAY_CHANGE = frozenset(
         "evaluation.every",
         "sandbox.allow_degraded",
         "sandbox.layers",
+        "metrics.tracker.type",
+        "metrics.tracker.project",
+        "metrics.tracker.entity",
+        "metrics.tracker.mode",
+        "metrics.tracker.space",
         "rollout.transport",
     }
 )
@@ -223,19 +259,26 @@ def told_level(found: ProbeReport) -> str:
     return "\n".join(lines)
 
 
-async def _sandbox(settings: RunSettings) -> ProbeReport:
-    """What the sandbox was seen to stop; and the evaluator was seen to have its environments."""
+async def _probed(settings: RunSettings) -> ProbeReport:
+    """What the sandbox was seen to stop."""
     if isinstance(settings.sandbox, InlineSandboxSettings):
-        found = ProbeReport(level="none", attempts=())
-    else:
-        found = await probe(settings.sandbox)
-    shut_in(settings, found)
+        return ProbeReport(level="none", attempts=())
+    return await probe(settings.sandbox)
+
+
+async def _with_evaluator(settings: RunSettings) -> None:
+    """The evaluator was seen to have its environments."""
     async with open_sandbox(settings.sandbox) as sandbox:
         make_evaluator(settings, sandbox)
-    return found
 
 
 def _start(settings: RunSettings) -> Path:
+    start = Path(settings.model.start)
+    if start.name in KNOWN_MODELS and not start.exists():
+        raise UsageError(
+            f"the model {start} is not here: fetch it by hf download Qwen/{start.name} --local-dir {start}, or name "
+            "another folder by model.start"
+        )
     return _whole_model(settings.model.start)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final, Protocol, runtime_checkable
@@ -55,6 +55,13 @@ class ScoringPolicy(Protocol):
     """A policy that tells its own log-probabilities of given tokens."""
 
     def score(self, token_ids: Sequence[int], *, temperature: float = 1.0) -> list[float]: ...
+
+
+@runtime_checkable
+class RestingPolicy(Protocol):
+    """A policy that can give the trainer's device up for an update."""
+
+    def resting(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,6 +149,10 @@ class Resources:
                 f"log-probabilities of the canary differ by {difference:.4f} on average; nothing was saved, so resume "
                 "from the last checkpoint"
             )
+
+    def sampler_resting(self) -> AbstractContextManager[None]:
+        """For an update: a sampler on the trainer's device makes room for it."""
+        return self.policy.resting() if isinstance(self.policy, RestingPolicy) else nullcontext()
 
     def save(self, draft: Checkpoint, state: LoopState) -> None:
         """Fill a checkpoint."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spade_agents.designer.memory import Memory
 from spade_agents.policy.protocol import Policy
+from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rollout import WithOwn, open_transport
 from spade_agents.selfplay.checkpoint import Checkpoint, forget_after
 from spade_agents.selfplay.loop import StopRequest, run_loop
@@ -28,6 +30,7 @@ from spade_agents.selfplay.settings import FrozenDesigner, RunSettings
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings
 from spade_agents.telemetry import ProgressReporter, SilentReporter
+from spade_agents.tracking import Tracker, open_tracker
 from spade_agents.training.engine import TrainingEngine, open_engine
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import open_sandbox
@@ -181,13 +184,15 @@ async def _opened(
         sandbox = await stack.enter_async_context(open_sandbox(settings.sandbox))
         plays = await stack.enter_async_context(open_transport(settings.rollout.transport, sandbox))
         evaluator = make_evaluator(settings, sandbox)
-        policy = await stack.enter_async_context(open_policy(str(parts.start)))
+        policy = await stack.enter_async_context(_sampled(settings, parts.start))
         designer: Policy = policy
         if isinstance(settings.designer.policy, FrozenDesigner):
             target = settings.designer.policy.target or str(parts.start)
             designer = await stack.enter_async_context(open_policy(target))
         found = directory()
         stack.enter_context(found.locked())
+        tracker = stack.enter_context(_tracker(settings, found, progress))
+        memory = stack.enter_context(closing(Memory.open(found.memory, settings.designer.memory)))
         yield Resources(
             settings=settings,
             directory=found,
@@ -196,11 +201,34 @@ async def _opened(
             engine=engine,
             sandbox=sandbox,
             plays=WithOwn(parts.own, plays),
-            memory=Memory(settings=settings.designer.memory),
+            memory=memory,
             progress=progress,
             corpus=parts.corpus,
             novelty=NoveltyIndex(threshold=settings.novelty.threshold) if settings.novelty.enabled else None,
             fixed_pool=parts.fixed_pool,
             evaluator=evaluator,
             replay=parts.replay,
+            tracker=tracker,
         )
+
+
+def _sampled(settings: RunSettings, folder: Path) -> AbstractAsyncContextManager[Any]:
+    """The policy in training, over what samples it."""
+    from spade_agents.policy import open_policy
+
+    if isinstance(settings.sampler, VllmSettings):
+        return open_policy(str(folder), backend="vllm", vllm=settings.sampler)
+    return open_policy(str(folder))
+
+
+def _tracker(settings: RunSettings, run: RunDirectory, progress: ProgressReporter) -> AbstractContextManager[Tracker]:
+    """What takes the metrics too, under an identity that the run keeps when it is resumed or moved."""
+    started = re.sub(r"\W", "", str(run.manifest.get("started", "")))
+    return open_tracker(
+        settings.metrics.tracker,
+        name=settings.run.name,
+        identity=started,
+        folder=run.path,
+        settings=settings.model_dump(mode="json"),
+        say=progress.say,
+    )

@@ -8,13 +8,16 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic import Field
 
+from spade_agents.designer.assignment import AssignmentSettings
 from spade_agents.designer.design import DesignerSettings
 from spade_agents.designer.memory import MemorySettings
 from spade_agents.diversity import CollapseSettings
 from spade_agents.policy.protocol import Sampling
+from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rewards import Blend, RatioWeight, RegimeThresholds, RewardConfig, RoleWeight, needs_hinted_plays
 from spade_agents.rollout import PlaySettings, Transport
 from spade_agents.settings import Section
+from spade_agents.tracking import NoTracker, TrackerConfig
 from spade_agents.training.config import EngineConfig, TorchEngineConfig
 from spade_environments import Skill
 from spade_environments.certificate import CertificateSettings
@@ -28,6 +31,7 @@ __all__ = [
     "FrontierPool",
     "FrozenDesigner",
     "HeldOutStop",
+    "MetricsTable",
     "ModelTable",
     "NoEarlyStop",
     "NoPool",
@@ -37,10 +41,12 @@ __all__ = [
     "RolloutTable",
     "RunSettings",
     "RunTable",
+    "RuntimeTable",
     "SelfDesigner",
     "SelfplayTable",
     "StaticPool",
     "SupervisedReplay",
+    "TorchSampler",
     "TrainingTable",
 ]
 
@@ -88,6 +94,12 @@ class ModelTable(Section):
     """Where to start from: a model folder, a run, a `step-N`, or `nano`."""
 
 
+class TorchSampler(Section):
+    """The policy is sampled in the trainer's first process."""
+
+    type: Literal["torch"] = "torch"
+
+
 class SelfDesigner(Section):
     """The policy in training designs, and is trained on its designs."""
 
@@ -109,11 +121,13 @@ class DesignerTable(Section):
     skills: tuple[Skill, ...] = TOOL_SKILLS
     """Active skills, taken in turn; also `games`, `tools` or `all`."""
     corpus: str = "builtin"
-    """`builtin`, `none` (the ablation without grounding), or a JSONL file."""
+    """`builtin`, `none` (the ablation without grounding), or a JSONL or Parquet file."""
     corpus_words: int = Field(default=6000, ge=1)
     """Words of a document that enter the prompt."""
     call: DesignerSettings = DesignerSettings(style="compact")
     memory: MemorySettings = MemorySettings()
+    assignment: AssignmentSettings = AssignmentSettings()
+    """How slots differ: grounding, and in the full style form, domain, variant and target difficulty."""
 
     @pydantic.field_validator("skills", mode="before")
     @classmethod
@@ -258,11 +272,26 @@ class NoveltyTable(Section):
     """Similarity of normalised syntax trees from which an environment counts as a copy of one in the pool."""
 
 
+class MetricsTable(Section):
+    """Where metrics go besides `metrics.jsonl` and the console."""
+
+    tracker: Annotated[TrackerConfig, Field(discriminator="type")] = NoTracker()
+
+
+class RuntimeTable(Section):
+    """What the trainer's processes run on."""
+
+    ranks: int = Field(default=0, ge=0)
+    """Training processes that the launcher must have started; 0 takes as many as it did."""
+
+
 class RunSettings(Section):
     """Everything that decides a run."""
 
     run: RunTable = RunTable()
     model: ModelTable = ModelTable()
+    sampler: Annotated[TorchSampler | VllmSettings, Field(discriminator="type")] = TorchSampler()
+    """What samples the policy in training; `vllm` is a server, started here or given."""
     designer: DesignerTable = DesignerTable()
     selfplay: SelfplayTable = SelfplayTable()
     rollout: RolloutTable = RolloutTable()
@@ -273,6 +302,8 @@ class RunSettings(Section):
     certificate: CertificateSettings = CertificateSettings()
     novelty: NoveltyTable = NoveltyTable()
     collapse: CollapseSettings = CollapseSettings()
+    runtime: RuntimeTable = RuntimeTable()
+    metrics: MetricsTable = MetricsTable()
 
     @property
     def plays_of_a_rollout(self) -> int:

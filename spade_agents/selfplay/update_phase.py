@@ -52,7 +52,8 @@ def update(resources: Resources, state: LoopState, groups: Sequence[TrajectoryGr
     batch = trimmed(
         (*agent, *designer), settings.training.batch_samples, seed=derive_seed(settings.run.seed, "trim", state.step)
     )
-    metrics = resources.engine.update(batch, replay=replay)
+    with resources.sampler_resting():
+        metrics = resources.engine.update(batch, replay=replay)
     trained_on = [sample.token_ids for sample in batch] + [sample.token_ids for sample in replay]
     resources.send_weights(trained_on[0] if trained_on else ())
     return Trained(

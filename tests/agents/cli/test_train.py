@@ -42,37 +42,65 @@ def with_checkpoint(path: Path) -> Path:
     return save_checkpoint(directory.checkpoints, 0, write).state
 
 
-def test_a_dry_run_prints_the_resolved_settings_and_runs_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
-):
-    code, out, _ = run(capsys, str(config), "run.seed=7", "--dry-run", "--out", str(tmp_path / "r"))
+def test_the_resolved_settings_are_shown_as_toml(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    code, out, _ = run(capsys, str(config), "run.seed=7", "--show-settings", "--out", str(tmp_path / "r"))
     settings = tomllib.loads(out)
     assert code == 0
     assert settings["run"] == settings["run"] | {"name": "mine", "rollouts": 3, "seed": 7}
     assert not (tmp_path / "r").exists()
 
 
-def test_a_dry_run_as_json_is_read_by_a_program(capsys: pytest.CaptureFixture[str], config: Path):
-    code, out, _ = run(capsys, str(config), "--dry-run", "--json")
-    assert code == 0
-    assert json.loads(out)["run"]["name"] == "mine"
+def test_a_dry_run_tells_on_one_screen_what_a_run_needs_and_that_it_could_start(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path
+):
+    code, out, _ = run(capsys, str(config), "--dry-run", "--out", str(tmp_path / "r"))
+    lines = out.splitlines()
+    assert (code, lines[-1]) == (0, "fit to start")
+    assert len(lines) <= 24
+    wanted = ("model", "rollouts", "episodes", "tokens", "trainer", "memory", "disk", "sampler", "corpus", "sandbox")
+    assert [line.split()[0] for line in lines if line.split()[0] in wanted] == list(wanted)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_dry_run_as_json_is_read_by_a_program(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+    code, out, _ = run(capsys, str(config), "--dry-run", "--json", "--out", str(tmp_path / "r"))
+    told = json.loads(out)
+    assert (code, told["fit"], told["faults"]) == (0, True, [])
+    assert told["settings"]["run"]["name"] == "mine"
+    assert told["needs"]["parameters"] > 2_000_000
 
 
 def test_a_dry_run_says_all_that_would_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
     changes = (f"designer.corpus={tmp_path / 'no.jsonl'}", f"model.start={tmp_path / 'no'}")
     code, out, err = run(capsys, str(config), *changes, "--dry-run", "--out", str(tmp_path))
-    assert (code, out) == (2, "")
-    assert [line[:2] for line in err.splitlines()] == ["sp", "- ", "- ", "- "]
-    assert all(told in err for told in ("exists already", "no.jsonl does not exist", "there is no model"))
+    assert (code, err) == (2, "")
+    assert "not fit to start, for 3 reasons:" in out
+    assert [line[:2] for line in out.splitlines()[-3:]] == ["- "] * 3
+    assert all(told in out for told in ("exists already", "no.jsonl does not exist", "there is no model"))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
-def test_a_dry_run_warns_of_a_weak_sandbox_on_stderr(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
+def test_a_dry_run_of_the_largest_recipe_explains_its_needs_and_its_refusals_on_one_screen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    code, out, _ = run(capsys, "games_30b", "--dry-run", "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert len(out.splitlines()) <= 24
+    assert "30.5 billion parameters" in out
+    assert "192,000 (153,600 unhinted, 38,400 hinted)" in out
+    assert "hf download Qwen/Qwen3-30B-A3B-Instruct-2507" in out
+    assert "runtime.ranks is 16, and this is one of 1" in out
+    assert "training.engine.device is 'cuda': found 0" in out
+
+
+def test_a_dry_run_warns_of_a_weak_sandbox(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
     weak = ("sandbox.layers=[]", "sandbox.allow_degraded=true", "--out", str(tmp_path / "r"))
-    code, out, err = run(capsys, str(config), *weak, "--dry-run")
+    code, out, _ = run(capsys, str(config), *weak, "--dry-run")
     assert code == 0
-    assert tomllib.loads(out)["sandbox"]["allow_degraded"] is True
-    assert "The sandbox is at level D" in err
+    assert "The sandbox is at level D" in out
+    code, out, _ = run(capsys, str(config), weak[0], *weak[2:], "--dry-run")
+    assert code == 2
+    assert "nothing is trained below level B" in out
 
 
 def test_an_unknown_key_is_an_error_that_suggests_the_known_one(

@@ -1,31 +1,16 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from spade_agents.errors import ConfigurationError
 from spade_agents.rewards import LaterBand
 from spade_agents.selfplay.settings import RunSettings
-from spade_agents.settings import load_settings, to_toml
+from spade_agents.settings import load_settings
 from spade_environments.spec import GAME_SKILLS, TOOL_SKILLS
-
-CONFIGS = sorted(Path("configs").glob("*.toml"))
 
 
 def load(*overrides):
     return load_settings(RunSettings, None, overrides)
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_shipped_configuration_is_read_and_survives_being_written(path, tmp_path):
-    settings = load_settings(RunSettings, path)
-    (tmp_path / "config.toml").write_text(to_toml(settings))
-    assert load_settings(RunSettings, tmp_path / "config.toml") == settings
-
-
-def test_there_are_configurations_to_ship():
-    assert {path.stem for path in CONFIGS} >= {"nano", "nano_deepspeed", "nano_quick"}
 
 
 def test_skills_are_named_one_by_one_or_as_a_group():
