@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import httpx2
 
-from spade_agents.errors import InfrastructureError, UsageError
+from spade_agents.errors import ContextExhaustedError, InfrastructureError, UsageError
 from spade_agents.messages import Conversation
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
 from spade_agents.trajectory import Completion
@@ -12,13 +15,16 @@ from spade_agents.trajectory import Completion
 __all__ = ["StrictPolicy", "is_endpoint", "reach"]
 
 _SECONDS = 15.0
+_CONTEXT = re.compile(r"context length (?:is |of )?(?:only )?(\d+)")
+_PROMPT = re.compile(r"(\d+) (?:input tokens|tokens? (?:in|from) the|in the (?:messages|prompt))")
 
 
 class StrictPolicy:
-    """A policy behind an endpoint whose empty answers are errors.
+    """A policy behind an endpoint whose empty answers are errors, and whose prompts alone decide what is too long.
 
     A server that drops the text of an answer (some do beside `tool_calls: []`) would else be read as a model that made
-    no call.
+    no call. And servers refuse a prompt that fits where it does not together with the tokens asked for: those are
+    lessened to what the context leaves, as policies in this process have it.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -34,12 +40,30 @@ class StrictPolicy:
         """As the policy within.
 
         Raises:
+            ContextExhaustedError: the prompt leaves no room for a single token.
             InfrastructureError: also where an answer holds neither text, thinking nor a call.
         """
-        found = await self._policy.complete(conversation, sampling, seed=seed, deadline=deadline)
+        room = sampling.max_tokens
+        while True:
+            try:
+                found = await self._policy.complete(
+                    conversation, replace(sampling, max_tokens=room), seed=seed, deadline=deadline
+                )
+                break
+            except ContextExhaustedError as error:
+                if room <= 1:
+                    raise
+                room = _room(str(error), room)
         if not (found.text or found.thinking or found.calls or found.broken or found.finish == "length"):
             raise InfrastructureError(f"{self.info.name} answered with status 200 and nothing in it")
         return found
+
+
+def _room(told: str, asked: int) -> int:
+    """Tokens to ask for after a refusal: what the server says is left, or half as many."""
+    context, prompt = _CONTEXT.search(told), _PROMPT.search(told)
+    left = int(context[1]) - int(prompt[1]) if context and prompt else asked // 2
+    return max(1, min(left, asked - 1))
 
 
 def is_endpoint(target: str) -> bool:
