@@ -161,7 +161,8 @@ def sample_from(completions: list[Completion], *, advantage: float, group: str, 
     """One training sample from completions whose prompts only ever append.
 
     Raises:
-        ValueError: a later prompt does not begin with the earlier prompt and its sampled tokens.
+        ValueError: a later prompt does not begin with the earlier prompt and its sampled tokens, or tokens have no
+            log-probabilities of the distribution that they were sampled from.
     """
     tokens: tuple[int, ...] = ()
     mask: list[bool] = []
@@ -170,6 +171,11 @@ def sample_from(completions: list[Completion], *, advantage: float, group: str, 
         prompt, sampled = completion.prompt_ids or (), completion.token_ids or ()
         if prompt[: len(tokens)] != tokens:
             raise ValueError("a prompt was re-rendered: it does not begin with the tokens sampled so far")
+        if sampled and completion.logprobs is None:
+            raise ValueError(
+                "sampled tokens have no log-probabilities, so they cannot be trained on: top-p, top-k or a temperature "
+                "was used at a server that tells unprocessed ones; start it with --logprobs-mode processed_logprobs"
+            )
         observed = len(prompt) - len(tokens)
         tokens = prompt + sampled
         mask += [False] * observed + [True] * len(sampled)

@@ -33,6 +33,12 @@ def run(
     tokens: Annotated[int, typer.Option(min=1, help="Tokens of a message, at most.")] = 512,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the most likely token.")] = 0.7,
     seed: Annotated[int, typer.Option(help="Root of every random choice.")] = 0,
+    backend: Annotated[
+        str, typer.Option(metavar="auto|torch|vllm", help="What runs the model: this process, or a vLLM server.")
+    ] = "auto",
+    vllm_python: Annotated[
+        str, typer.Option(metavar="PATH", help="The interpreter that has vLLM, with --backend vllm; else this one.")
+    ] = "",
 ) -> None:
     """Carry out a task, printing each step as it happens.
 
@@ -48,10 +54,12 @@ def run(
     async def act() -> bool:
         from spade_agents.agent.sdk_run import run_agent
         from spade_agents.errors import UsageError
-        from spade_agents.policy import Sampling, ScriptedPolicy, open_policy
+        from spade_agents.policy import Sampling, ScriptedPolicy, backend_named, open_policy
+        from spade_agents.policy.vllm import VllmSettings
 
         sampling = Sampling(temperature=temperature, max_tokens=tokens)
-        async with open_policy(model) as policy:
+        served = VllmSettings(python=vllm_python, eager=True)
+        async with open_policy(model, backend=backend_named(backend), vllm=served) as policy:
             if isinstance(policy, ScriptedPolicy) and policy.needs_solution:
                 raise UsageError(f"{model} plays an environment's own solution, and a server tells none; {_WANTED}")
             done = await run_agent(

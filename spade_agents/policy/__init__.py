@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spade_agents.policy.open import model_folder, models_folder, open_policy
+from spade_agents.policy.open import backend_named, model_folder, models_folder, open_policy
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
 from spade_agents.policy.scripted import Respond, ScriptedPolicy
 
@@ -12,6 +12,7 @@ __all__ = [
     "Respond",
     "Sampling",
     "ScriptedPolicy",
+    "backend_named",
     "model_folder",
     "models_folder",
     "open_policy",

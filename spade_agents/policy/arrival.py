@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from spade_agents.errors import InfrastructureError
+from spade_agents.policy.vllm.inside.spade_vllm_worker import TensorSum, digest
 
 __all__ = ["Arrival", "ArrivalError", "ProvingPolicy", "TensorSum", "check_arrival", "check_canary", "tensor_sums"]
 
 
 class ArrivalError(InfrastructureError):
     """An engine does not hold the weights that it was given; the message names the first tensor that shows it."""
-
-
-class TensorSum(NamedTuple):
-    """A tensor's shape, and the sha256 of its bytes in the engine's number format."""
-
-    shape: tuple[int, ...]
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +46,7 @@ class ProvingPolicy(Protocol):
 
 def tensor_sums(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, TensorSum]:
     """The checksum of each tensor, cast to `dtype` first, so that both sides hash the same bytes."""
-    return {name: _sum(tensor, dtype) for name, tensor in state.items()}
+    return {name: digest(tensor, dtype) for name, tensor in state.items()}
 
 
 def check_arrival(state: Mapping[str, Tensor], version: int, found: Arrival) -> None:
@@ -125,10 +118,3 @@ def _fault(name: str, wanted: Mapping[str, TensorSum], found: Mapping[str, Tenso
     if other is not None:
         return f"the tensor {name} holds the numbers of {other}: the names were swapped"
     return f"the tensor {name} holds other numbers: it is stale or damaged"
-
-
-def _sum(tensor: Tensor, dtype: torch.dtype) -> TensorSum:
-    plain = tensor.detach().to("cpu", dtype).contiguous()
-    # numpy has no bfloat16: the bytes are hashed as they lie.
-    data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-    return TensorSum(tuple(plain.shape), hashlib.sha256(data).hexdigest())

@@ -82,19 +82,26 @@ class EndpointClient:
         model: as the server names it; for messages alone.
         key: sent as a bearer token where it is not empty.
         settings: retries, concurrency, prices.
+        socket: the path of a Unix socket on which the server listens, instead of the url's host and port.
     """
 
     url: str
     model: str
     key: str = field(default="", repr=False)
     settings: EndpointSettings = field(default_factory=EndpointSettings)
+    socket: str | None = None
     cost: EndpointCost = field(default_factory=EndpointCost, init=False)
     _client: httpx2.AsyncClient = field(init=False, repr=False)
     _gate: asyncio.Semaphore = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        self._client = httpx2.AsyncClient(headers=headers, timeout=self.settings.request_seconds)
+        # As many connections as requests in flight: waiting for one would count as the server's slowness.
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self.settings.concurrency)
+        transport = httpx2.AsyncHTTPTransport(uds=self.socket, limits=limits) if self.socket else None
+        self._client = httpx2.AsyncClient(
+            headers=headers, timeout=self.settings.request_seconds, limits=limits, transport=transport
+        )
         self._gate = asyncio.Semaphore(self.settings.concurrency)
 
     async def post(

@@ -7,17 +7,20 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from spade_agents.errors import CheckpointError, UsageError
 from spade_agents.policy.scripted import ScriptedPolicy
 
 if TYPE_CHECKING:
     from spade_agents.policy.endpoint import EndpointPolicy
+    from spade_agents.policy.endpoint_client import EndpointSettings
     from spade_agents.policy.hf_policy import HfPolicy
     from spade_agents.policy.torch_policy import TorchPolicy
+    from spade_agents.policy.vllm import VllmSettings
+    from spade_agents.policy.vllm.policy import VllmPolicy
 
-__all__ = ["NANO_FOLDER", "Backend", "model_folder", "models_folder", "open_policy"]
+__all__ = ["NANO_FOLDER", "Backend", "backend_named", "model_folder", "models_folder", "open_policy"]
 
 Backend = Literal["auto", "torch", "vllm"]
 
@@ -30,35 +33,59 @@ _TARGETS = (
 )
 
 
+def backend_named(name: str) -> Backend:
+    """The backend of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found: Backend | None = next((known for known in get_args(Backend) if known == name), None)
+    if found is None:
+        raise UsageError(f"there is no backend {name!r}; wanted {', '.join(get_args(Backend))}")
+    return found
+
+
 @asynccontextmanager
 async def open_policy(
-    target: str, *, backend: Backend = "auto"
-) -> AsyncIterator[ScriptedPolicy | TorchPolicy | HfPolicy | EndpointPolicy]:
+    target: str,
+    *,
+    backend: Backend = "auto",
+    vllm: VllmSettings | None = None,
+    endpoint: EndpointSettings | None = None,
+) -> AsyncIterator[ScriptedPolicy | TorchPolicy | HfPolicy | EndpointPolicy | VllmPolicy]:
     """Open the policy that `target` names, and close it at the end.
 
     Args:
         target: a Hugging Face folder, a checkpoint `step-N`, a run (its newest finished checkpoint), `nano`, `smollm2`,
             `scripted:gold|silent|random|FILE.jsonl`, or `URL#MODEL`, an OpenAI-compatible endpoint up to and including
             its version, whose key is OPENAI_API_KEY.
-        backend: `auto` takes a policy in this process for every model: the fast one for a Llama, else transformers.
+        backend: `auto` and `torch` take a policy in this process for every model, the fast one for a Llama, else
+            transformers; `vllm` has a vLLM server run it.
+        vllm: how, for backend `vllm`.
+        endpoint: how, for an endpoint: retries, concurrency, prices.
 
     Raises:
-        UsageError: an unknown target or one that needs a backend that is not there yet.
+        UsageError: an unknown target, or no vLLM where it is looked for.
         CheckpointError: the model is missing, unfinished or unreadable.
+        InfrastructureError: the vLLM server does not come up, or does not answer.
     """
     kind, separator, rest = target.partition(":")
     if kind == "scripted" and separator:
         yield _scripted(rest)
         return
     if "://" in target:
-        endpoint = _endpoint(target)
+        reached = _endpoint(target, endpoint)
         try:
-            yield endpoint
+            yield reached
         finally:
-            await endpoint.aclose()
+            await reached.aclose()
         return
     if backend == "vllm":
-        raise UsageError("the vllm backend is not part of this version; use backend auto or torch")
+        from spade_agents.policy.vllm.policy import VllmPolicy
+
+        async with VllmPolicy.open(model_folder(target), vllm) as served:
+            yield served
+        return
     policy = _in_process(model_folder(target))
     try:
         yield policy
@@ -125,13 +152,13 @@ def _in_process(folder: Path) -> TorchPolicy | HfPolicy:
     return HfPolicy.from_folder(folder)
 
 
-def _endpoint(target: str) -> EndpointPolicy:
+def _endpoint(target: str, settings: EndpointSettings | None) -> EndpointPolicy:
     url, _, model = target.partition("#")
     if not url.startswith(("http://", "https://")) or not model:
         raise UsageError(f"found {target!r}; wanted URL#MODEL, such as http://localhost:8000/v1#my-model")
     from spade_agents.policy.endpoint import EndpointPolicy
 
-    return EndpointPolicy(url.rstrip("/"), model, os.environ.get("OPENAI_API_KEY", ""))
+    return EndpointPolicy(url.rstrip("/"), model, os.environ.get("OPENAI_API_KEY", ""), settings)
 
 
 def models_folder() -> Path:
