@@ -3,6 +3,8 @@
 Every play goes to the end of its turns in a catalogue environment, in a process of its own, by valid calls and replies
 that never finish it. Opening processes is timed apart, because a play has many turns and one opening. `loop` is the
 same in memory, without a sandbox: what the loop itself costs. Run `python benchmarks/rollout.py [--quick]`.
+
+With `--vllm PYTHON`, the interpreter that has vLLM, it measures something else: see `rollout_vllm.py`.
 """
 
 from __future__ import annotations
@@ -99,7 +101,16 @@ async def in_memory(plays: int) -> Measured:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1 and 64 plays only, one repetition")
-    quick = parser.parse_args().quick
+    parser.add_argument("--vllm", metavar="PYTHON", help="measure beside vLLM instead, by the interpreter that has it")
+    asked = parser.parse_args()
+    quick = asked.quick
+    if asked.vllm:
+        # Lies beside this file; it loads torch, which the other measurement does without.
+        from rollout_vllm import beside_vllm
+
+        print(f"load {os.getloadavg()[0]:.1f}")
+        print(json.dumps(asyncio.run(beside_vllm(asked.vllm, quick=quick))))
+        return
     sizes, repetitions = ((1, 64), 1) if quick else ((1, 64, 400), 3)
     spec = find(ENVIRONMENT)
     print(f"load {os.getloadavg()[0]:.1f}; a CPU second is one of this process, which other load does not stretch")

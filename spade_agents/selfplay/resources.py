@@ -16,6 +16,7 @@ from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.memory import Memory, MemoryMark
 from spade_agents.errors import CheckpointError, InfrastructureError
 from spade_agents.policy.protocol import Policy
+from spade_agents.policy.vllm import VllmSettings
 from spade_agents.rollout import Evaluator
 from spade_agents.rollout.groups import Sandbox as Plays
 from spade_agents.seeds import derive_seed
@@ -143,7 +144,11 @@ class Resources:
         )
         scored, wanted = self.policy.score(tokens), self.engine.logprobs([sample])[0][1:]
         difference = fmean(abs(ours - theirs) for ours, theirs in zip(scored, wanted, strict=True))
-        if not difference <= self.settings.training.arrival_tolerance:
+        engine = self.settings.sampler
+        tolerance = (
+            engine.tolerance if isinstance(engine, VllmSettings) else self.settings.training.arrival_tolerance
+        )
+        if not difference <= tolerance:
             raise InfrastructureError(
                 f"after update {self.engine.step} the policy does not sample with the engine's weights: their "
                 f"log-probabilities of the canary differ by {difference:.4f} on average; nothing was saved, so resume "
@@ -168,9 +173,15 @@ class Resources:
             "step": state.step,
             "start": self.settings.model.start,
             "trained_on": list(state.pool),
+            "trained_generators": self._generators(state.pool),
         }
         (draft.model / "spade.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         self.engine.save(draft.engine)
+
+    def _generators(self, pool: Sequence[str]) -> list[str]:
+        """The public generators that environments trained on come from."""
+        found = (spec.provenance.get("generator") for spec in self.fixed_pool if spec.id in frozenset(pool))
+        return sorted({str(name) for name in found if name})
 
     def load(self, saved: Checkpoint) -> LoopState:
         """Take up a run at a checkpoint: records cut back to it, memory, engine and policy as they were then.

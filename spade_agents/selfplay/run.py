@@ -95,6 +95,9 @@ def train(
 
     async def start(engine: TrainingEngine) -> RunResult:
         async with _opened(chosen, engine, parts, told, make) as resources:
+            if isinstance(chosen.sampler, VllmSettings):
+                # A server that was given may hold any weights.
+                resources.send_weights()
             return await _run(resources, LoopState())
 
     return _driven(chosen, path, parts, told, start)

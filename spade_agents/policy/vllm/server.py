@@ -22,7 +22,14 @@ from spade_agents.policy.vllm.address import Address
 from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.terminal import visible
 
-__all__ = ["SERVED_NAME", "VllmServer", "open_server", "server_command", "server_environment"]
+__all__ = [
+    "SERVED_NAME",
+    "VllmServer",
+    "find_interpreter",
+    "open_server",
+    "server_command",
+    "server_environment",
+]
 
 SERVED_NAME: Final = "spade"
 """The model's name at a server of our own."""
@@ -91,9 +98,7 @@ async def open_server(folder: Path, settings: VllmSettings) -> AsyncIterator[Vll
         UsageError: the interpreter of the settings is not there.
         InfrastructureError: the server does not come up.
     """
-    python = settings.python or sys.executable
-    if shutil.which(python) is None:
-        raise UsageError(f"vllm.python is {python!r}, which is no program; give the interpreter that has vLLM")
+    find_interpreter(settings)
     with tempfile.TemporaryDirectory(prefix="spade-vllm-") as room:
         address, log = Address(url="http://vllm", socket=f"{room}/socket"), Path(room) / "server.log"
         command = server_command(folder, settings, f"{room}/socket")
@@ -103,6 +108,18 @@ async def open_server(folder: Path, settings: VllmSettings) -> AsyncIterator[Vll
             yield server
         finally:
             await asyncio.to_thread(server.stop)
+
+
+def find_interpreter(settings: VllmSettings) -> str:
+    """The interpreter that runs vLLM.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    python = settings.python or sys.executable
+    if shutil.which(python) is None:
+        raise UsageError(f"python is {python!r}, which is no program; give the interpreter that has vLLM")
+    return python
 
 
 def server_command(folder: Path, settings: VllmSettings, socket: str) -> list[str]:

@@ -32,6 +32,8 @@ class VllmSettings:
         request_seconds: wall-clock limit of one request.
         exchange: a folder that trainer and server both see, for the weights of a sync; empty for a temporary one.
         arguments: more of the server's command line.
+        tolerance: mean difference between the trainer's log-probabilities of a canary and the server's that its number
+            format explains.
     """
 
     type: Literal["vllm"] = "vllm"
@@ -50,10 +52,11 @@ class VllmSettings:
     request_seconds: float = 600.0
     exchange: str = ""
     arguments: tuple[str, ...] = ()
+    tolerance: float = 0.15
 
     def __post_init__(self) -> None:
         if not 0.0 < self.memory_share <= 1.0:
             raise ValueError(f"found memory_share = {self.memory_share}; wanted more than 0 and at most 1")
-        for name in ("cache_gib", "concurrency", "start_seconds", "request_seconds"):
+        for name in ("cache_gib", "concurrency", "start_seconds", "request_seconds", "tolerance"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"found {name} = {getattr(self, name)}; wanted more than 0")

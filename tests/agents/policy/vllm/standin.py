@@ -31,8 +31,11 @@ class StandIn:
         sticky: whether the prefix cache says that it was reset and was not; `stuck`, whether it says that it was not.
     """
 
-    def __init__(self, worker: MemoryWorker | None = None, *, processed: bool = True, dev: bool = True) -> None:
+    def __init__(
+        self, worker: MemoryWorker | None = None, *, processed: bool = True, dev: bool = True, context: int = 512
+    ) -> None:
         self.worker = worker or MemoryWorker()
+        self.context = context
         self.processed, self.dev = processed, dev
         self.label, self.sticky, self.stuck = "default", False, False
         self.cached: set[tuple[int, ...]] = set()
@@ -63,7 +66,7 @@ class StandIn:
         return Response()
 
     async def models(self, _request: Request) -> Response:
-        return JSONResponse({"data": [{"id": "spade", "max_model_len": 512}]})
+        return JSONResponse({"data": [{"id": "spade", "max_model_len": self.context}]})
 
     async def weight_info(self, _request: Request) -> Response:
         return JSONResponse({"weight_version": self.label})

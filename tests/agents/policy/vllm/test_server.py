@@ -101,7 +101,7 @@ async def test_a_server_that_never_answers_is_given_up(folder, tmp_path):
 
 
 async def test_an_interpreter_that_is_not_there_is_a_wrong_setting(folder):
-    with pytest.raises(UsageError, match=r"vllm\.python is '/nowhere/python'"):
+    with pytest.raises(UsageError, match=r"python is '/nowhere/python'"):
         async with open_server(folder, VllmSettings(python="/nowhere/python")):
             pass
 
