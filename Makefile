@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help venv demo test test-slow test-mcp test-eval eval-baseline eval-gate check format clean
+.PHONY: help venv demo test test-slow test-mcp test-vllm test-eval eval-baseline eval-gate check format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ test-slow: $(INSTALLED)  ## run the tests that take longer
 test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed under .cache (MCP_CLIENTS=python for a few)
 	$(BIN)/python tests/tools/clients/install.py $(MCP_CLIENTS)
 	$(BIN)/python -m pytest $(MCP_CLIENTS:%=tests/tools/clients/check_%.py) $(PYTEST_ARGS)
+
+# vLLM's CPU build asks for the local CPU build of torch, as `make venv` does, and takes some 2 GB of disk.
+test-vllm: $(INSTALLED)  ## serve a real model by vLLM, installed under .cache: rollouts, log-probabilities, weight syncs
+	$(BIN)/python tests/vllm/install.py
+	$(BIN)/python -m pytest -s tests/vllm/check_vllm.py tests/vllm/check_agent.py $(PYTEST_ARGS)
 
 # DATA holds ACEBench's data and files like it; evalscope's dialogues and checker are the oracle, in a folder of their own.
 # bfcl-eval, in its own environment, brings its data along. Without DATA not everything is decided: the recipe ends with
