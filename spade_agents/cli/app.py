@@ -9,7 +9,23 @@ from typing import Annotated
 
 import typer
 
-from spade_agents.cli import agent, corpus, demo, doctor, env, model, nano, play, report, serve, tokens, train
+from spade_agents.cli import (
+    agent,
+    corpus,
+    demo,
+    design,
+    doctor,
+    env,
+    memory,
+    model,
+    nano,
+    play,
+    pool,
+    report,
+    serve,
+    tokens,
+    train,
+)
 from spade_agents.cli.failures import WrongUsage, described, shown
 from spade_agents.cli.output import tell_failure
 from spade_agents.cli.runs import STOPPED
@@ -28,13 +44,16 @@ app = typer.Typer(
 )
 app.command("demo", epilog="Example: spade demo --quick")(demo.demo)
 app.command("train", epilog="Example: spade train nano run.rollouts=8 --out runs/first")(train.train)
+app.command("design", epilog="Example: spade design --model nano --n 20 --out pool")(design.design)
 app.command("report", epilog="Example: spade report runs/demo")(report.report)
 app.command("tokens", epilog="Example: spade tokens runs/demo 0/3")(tokens.tokens)
 app.add_typer(nano.app, name="nano")
 app.add_typer(model.app, name="model")
 app.add_typer(env.app, name="env")
 app.add_typer(agent.app, name="agent")
+app.add_typer(pool.app, name="pool")
 app.add_typer(corpus.app, name="corpus")
+app.add_typer(memory.app, name="memory")
 app.command("play", epilog="Example: spade play ticket_desk --seed 3")(play.play)
 app.command("serve", epilog="Example: spade serve ticket_desk --transport http --port 8765")(serve.serve)
 app.command("doctor", epilog="Example: spade doctor --json")(doctor.doctor)

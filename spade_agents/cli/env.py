@@ -14,6 +14,7 @@ from spade_agents.cli.scaffold import Base
 from spade_agents.terminal import visible_line
 
 if TYPE_CHECKING:
+    from spade_agents.selfplay.lineage import Lineage
     from spade_environments import EnvironmentSpec
 
 __all__ = ["app"]
@@ -44,28 +45,47 @@ def list_environments(as_json: JsonFlag = False) -> None:
 
 @app.command("show", epilog="Example: spade env show ticket_desk --seed 3")
 def show(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A catalogue name or a source file.")],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A catalogue name, a source file, or RUN/ID.")],
     seed: Annotated[int, typer.Option(help="Which instance's first observation to show.")] = 0,
     source: Annotated[bool, typer.Option("--source", help="Print the source as well.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what an environment asks for.
 
-    Its tools, the first observation of one instance, its hint and, with --source, its program.
+    Its tools, the first observation of one instance, its hint and, with --source, its program. Of one in a pool or a
+    run (RUN/ID) also its story: document, parents, attempts, certificate, outcomes, and what was built on it.
     """
     import asyncio
 
     from spade_agents.cli.sources import one_spec
+    from spade_agents.selfplay.lineage import lineage_lines
 
     _, spec, path = one_spec(target)
     state = certificate_state(spec, path)
     shown = {**_summary(spec), **asyncio.run(_opened(spec, seed)), "hint": spec.hint, "certificate": state}
     if source:
         shown["source"] = spec.source
+    story = _story(spec, path)
+    if story is not None:
+        shown["lineage"] = _plain(story) if as_json else list(lineage_lines(story))
     if as_json:
         print_json(shown)
     else:
         tell(_page(shown))
+
+
+def _story(spec: EnvironmentSpec, path: Path | None) -> Lineage | None:
+    """The lineage of an environment that lies in a pool; `None` for any other."""
+    from spade_agents.selfplay.lineage import lineage_of, pool_of
+
+    pool = None if path is None else pool_of(path)
+    return None if pool is None or spec.id not in pool.ids() else lineage_of(pool, spec.id)
+
+
+def _plain(story: Lineage) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(story)
 
 
 app.command("certify", epilog="Example: spade env certify my_env.py --seeds 20")(certify)
@@ -138,6 +158,8 @@ def _page(shown: dict[str, Any]) -> str:
         lines.append(visible_line(f"  {tool['name']}({arguments}): {tool['description']}"))
     lines += [f"first observation, seed {shown['seed']}:", _indented(shown["first_observation"])]
     lines += ["hint:", _indented(shown["hint"] or "none written"), f"certificate: {shown['certificate']}{advice}"]
+    if "lineage" in shown:
+        lines += ["story:", *(f"  {visible_line(line)}" for line in shown["lineage"])]
     if "source" in shown:
         lines += ["source:", shown["source"]]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from spade_agents.designer.corpus_rows import parquet_rows
 from spade_agents.errors import UsageError
 from spade_agents.files import write_whole
 
-__all__ = ["Corpus", "Document", "builtin_corpus", "load_corpus", "write_corpus"]
+__all__ = ["Corpus", "Document", "builtin_corpus", "corpus_named", "load_corpus", "write_corpus"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,17 @@ def builtin_corpus(*, seed: int = 0) -> Corpus:
     """The small corpus that travels with the package."""
     text = (resources.files("spade_agents.designer") / "data" / "corpus.jsonl").read_text(encoding="utf-8")
     return Corpus(documents=tuple(_documents(text.split("\n"), "the built-in corpus")), seed=seed)
+
+
+def corpus_named(name: str, *, seed: int = 0) -> Corpus | None:
+    """The corpus of a setting: `none`, `builtin`, or a file.
+
+    Raises:
+        UsageError: see `load_corpus`.
+    """
+    if name == "none":
+        return None
+    return builtin_corpus(seed=seed) if name == "builtin" else load_corpus(Path(name), seed=seed)
 
 
 def write_corpus(path: Path, documents: Sequence[Document]) -> None:

@@ -16,17 +16,19 @@ from spade_agents.designer.requests import DesignRequest, HintRequest, OutputFor
 from spade_agents.designer.summary import class_name
 from spade_agents.errors import ContextExhaustedError, InfrastructureError, SpadeError
 from spade_agents.messages import Conversation
+from spade_agents.policy.budget import BudgetSpentError
 from spade_agents.policy.protocol import Policy, Sampling
 from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, Verdict
 
-__all__ = ["GATE_CONTEXT", "GATE_INFRASTRUCTURE", "Certifier", "Designer", "DesignerSettings"]
+__all__ = ["GATE_BUDGET", "GATE_CONTEXT", "GATE_INFRASTRUCTURE", "Certifier", "Designer", "DesignerSettings"]
 
 GATE_CONTEXT: Final = "context"
 GATE_INFRASTRUCTURE: Final = "infrastructure"
-"""What stands in the place of a gate where the prompt does not fit, or the policy failed."""
+GATE_BUDGET: Final = "budget"
+"""What stands in the place of a gate where the prompt does not fit, the policy failed, or may not be asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ def _admit_all(spec: EnvironmentSpec) -> str | None:
 def _nothing_is_known(spec: EnvironmentSpec) -> bool:
     return False
 
+
+_NOT_THE_DESIGNER = (GATE_CONTEXT, GATE_INFRASTRUCTURE, GATE_BUDGET)
 
 Report = Callable[[int, DesignOutcome], None]
 
@@ -153,7 +157,7 @@ class Designer:
         except InfrastructureError as error:
             if not self.bears_faults:
                 raise
-            return _undecided(GATE_INFRASTRUCTURE, error)
+            return _undecided(_gate_of(error), error)
         attempt = await self._examined(request, written.completion)
         return replace(attempt, repaired=written.repaired)
 
@@ -224,7 +228,7 @@ class Designer:
             except InfrastructureError as error:
                 if not self.bears_faults:
                     raise
-                failed = _undecided(GATE_INFRASTRUCTURE, error)
+                failed = _undecided(_gate_of(error), error)
                 return replace(attempt, verdict=failed.verdict, gate=failed.gate, repair=failed.repair, hints=asked)
             asked += 1
             hint = parse_hint(completion)
@@ -261,7 +265,11 @@ def _filled(attempts: Sequence[DesignAttempt]) -> bool:
 
 def _ended(attempts: Sequence[DesignAttempt]) -> bool:
     """Whether another attempt is of no use: the slot is filled, or what failed is not the designer."""
-    return _filled(attempts) or (bool(attempts) and attempts[-1].gate in (GATE_CONTEXT, GATE_INFRASTRUCTURE))
+    return _filled(attempts) or (bool(attempts) and attempts[-1].gate in _NOT_THE_DESIGNER)
+
+
+def _gate_of(error: InfrastructureError) -> str:
+    return GATE_BUDGET if isinstance(error, BudgetSpentError) else GATE_INFRASTRUCTURE
 
 
 def _undecided(gate: str, error: SpadeError) -> DesignAttempt:

@@ -83,7 +83,7 @@ def parse_design(completion: Completion, *, max_bytes: int = MAX_SOURCE_BYTES) -
     """
     if completion.finish == "length":
         return _fault(DesignFault.TRUNCATED, "the answer was cut by its length limit: write a shorter program")
-    called = bool(completion.calls or completion.broken) and not _BLOCK.search(completion.text)
+    called = bool(completion.calls or completion.broken) and "```" not in completion.text
     parsed = _from_calls(completion) if called else _from_text(completion.text)
     if parsed.source is not None and (size := len(parsed.source.encode(errors="replace"))) > max_bytes:
         told = f"the program has {size} bytes; write one of at most {max_bytes}"
@@ -97,7 +97,8 @@ def parse_hint(completion: Completion) -> str | None:
     return text if text and completion.finish != "length" else None
 
 
-def _from_text(text: str) -> ParsedDesign:
+def _from_text(written: str) -> ParsedDesign:
+    text = written.replace("\r\n", "\n")
     if not text.strip():
         return _fault(DesignFault.EMPTY, "the answer was empty: give one ```python block")
     manifests = _MANIFEST.findall(text) if "```json" in text else []

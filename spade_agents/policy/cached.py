@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -121,8 +121,17 @@ class CachedPolicy:
         async with self.budget.held(conversation, sampling) as held:
             completion = await self.policy.complete(conversation, sampling, seed=seed, deadline=deadline)
             held.settle(self.budget.price(completion.usage))
+        completion = _writable(completion)
         self.cache.put(key, self.info.name, completion, held.taken or 0.0)
         return completion
+
+
+def _writable(completion: Completion) -> Completion:
+    """The completion with halves of surrogate pairs replaced, which no file and no request can hold."""
+    text, thinking = (part.encode(errors="replace").decode() for part in (completion.text, completion.thinking))
+    if (text, thinking) == (completion.text, completion.thinking):
+        return completion
+    return replace(completion, text=text, thinking=thinking)
 
 
 def _key(info: PolicyInfo, conversation: Conversation, sampling: Sampling, seed: int) -> str:

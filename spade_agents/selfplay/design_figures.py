@@ -27,6 +27,9 @@ class DesignFigures:
         gates: rejected attempts by the gate (or fault of the completion) that refused them.
         distinct: normalised syntax trees among the programs of all attempts.
         programs: attempts that held a program that parses.
+        filled_by: slots filled by the first attempt, the second one, and so on.
+        repairs_asked, repairs_mended: attempts that were shown the one before and its repair, and how many of those
+            filled their slot: what repairs save.
         recent: diversity of the newest designs, this set's among them.
         alarms: what is wrong with it, one sentence each.
     """
@@ -37,6 +40,9 @@ class DesignFigures:
     gates: Mapping[str, int] = field(default_factory=dict)
     distinct: int = 0
     programs: int = 0
+    filled_by: tuple[int, ...] = ()
+    repairs_asked: int = 0
+    repairs_mended: int = 0
     recent: Diversity | None = None
     alarms: tuple[str, ...] = ()
 
@@ -58,6 +64,8 @@ class DesignFigures:
             "gates": dict(self.gates),
             "programs": self.programs,
             "distinct": self.distinct,
+            "filled_by": list(self.filled_by),
+            "repairs": {"asked": self.repairs_asked, "mended": self.repairs_mended},
             "recent": None if self.recent is None else asdict(self.recent),
             "alarms": list(self.alarms),
         }
@@ -102,9 +110,17 @@ def design_figures(
         gates=Counter(str(attempt.gate) for attempt in rejected),
         distinct=len(set(marks)),
         programs=len(marks),
+        filled_by=_filled_by(outcomes),
+        repairs_asked=sum(attempt.repaired for attempt in attempts),
+        repairs_mended=sum(a.repaired and a.verdict is AttemptVerdict.CERTIFIED for a in attempts),
         recent=diversity,
         alarms=collapse_alarm(diversity, settings),
     )
+
+
+def _filled_by(outcomes: Sequence[DesignOutcome]) -> tuple[int, ...]:
+    numbers = Counter(len(outcome.attempts) for outcome in outcomes if outcome.spec is not None)
+    return tuple(numbers[number] for number in range(1, max(numbers, default=0) + 1))
 
 
 def near_duplicates(threshold: float) -> Callable[[str, str], bool]:
