@@ -137,8 +137,8 @@ def trainer_memory(engine: EngineSettings, shape: ModelShape, parameters: int, r
 
     Weights, gradients and both moments are fp32 unless the precision is `bf16_weights`; under DeepSpeed's stages 1 and
     2 a process holds a second copy of the weights that it updates. Stage 1 splits moments over the processes, stage 2
-    gradients too, stage 3 weights too. With adapters the model itself has neither gradients nor moments, and is its
-    own reference.
+    gradients too, stage 3 weights and reference too. With adapters the model itself has neither gradients nor moments,
+    and is its own reference.
     """
     stage = engine.zero_stage if isinstance(engine, DeepSpeedEngineConfig) else 0
     number = _FP32 if engine.precision is not Precision.BF16_WEIGHTS else 2
@@ -156,7 +156,7 @@ def trainer_memory(engine: EngineSettings, shape: ModelShape, parameters: int, r
         weights=int(weights / (ranks if stage == 3 else 1)),
         gradients=int(number * trained / (ranks if stage >= 2 else 1)),
         optimizer=int(2 * number * trained / (ranks if stage >= 1 else 1) + copy),
-        reference=number * parameters if is_referred else 0,
+        reference=int(number * parameters / (ranks if stage == 3 else 1)) if is_referred else 0,
         activations=engine.token_budget * layers * product + logits,
         gathered=2 * shape.largest_layer * _FP32 if stage == 3 else 0,
     )
