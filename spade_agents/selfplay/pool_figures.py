@@ -19,7 +19,7 @@ from spade_agents.selfplay.pool import OutcomeRow, Pool
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Verdict, fingerprint
 
-__all__ = ["Difficulty", "Grounding", "PoolFigures", "grounding_of", "pool_figures", "pool_folder"]
+__all__ = ["Difficulty", "Grounding", "PoolFigures", "diversity_of", "grounding_of", "pool_figures", "pool_folder"]
 
 COMPARED = 300
 """At most so many environments, the newest, are compared with each other: it takes their number squared."""
@@ -73,7 +73,7 @@ class PoolFigures:
         tokens: of the attempts in the journal, in and out.
         diversity: of the newest environments, at most `COMPARED`.
         grounding: what documents are worth.
-        alarms: what is wrong with its diversity.
+        alarms: what is wrong with the diversity of the newest of them.
         difficulty: `None` where nobody played it.
     """
 
@@ -116,7 +116,7 @@ def pool_figures(path: Path, collapse: CollapseSettings | None = None) -> PoolFi
     specs = [pool.spec(identity) for identity in pool.ids()]
     certificates = [certificate for spec in specs if (certificate := pool.certificate(spec.id)) is not None]
     steps = [length for certificate in certificates for length in certificate.gold_lengths]
-    diversity = _diversity([spec.source for spec in specs[-COMPARED:]], settings)
+    diversity = diversity_of([spec.source for spec in specs], settings)
     slots = [found.outcome for found in read_slots(pool.path)]
     return PoolFigures(
         name=path.name,
@@ -131,14 +131,15 @@ def pool_figures(path: Path, collapse: CollapseSettings | None = None) -> PoolFi
         tokens=_tokens(slots),
         diversity=diversity,
         grounding=grounding_of(specs),
-        alarms=collapse_alarm(diversity, settings),
+        alarms=collapse_alarm(diversity_of([s.source for s in specs[-settings.window :]], settings), settings),
         difficulty=_difficulty([(spec.skill.value, pool.outcomes(spec.id)) for spec in specs]),
     )
 
 
 def grounding_of(specs: Sequence[EnvironmentSpec]) -> Grounding:
-    """Compare designs with a document and without one, the newest of either, as many of each: the score falls with
-    their number.
+    """Compare designs with a document and without one, the newest of either.
+
+    As many of each, since the score falls with their number.
     """
     designed = [spec for spec in specs if spec.provenance.get("kind") == "designed"]
     grounded = [spec.source for spec in designed if spec.provenance.get("document")]
@@ -146,13 +147,15 @@ def grounding_of(specs: Sequence[EnvironmentSpec]) -> Grounding:
     count = min(len(grounded), len(ungrounded), COMPARED)
     if not count:
         return Grounding()
-    scores = [_diversity(sources[-count:], CollapseSettings()).vendi for sources in (grounded, ungrounded)]
+    scores = [diversity_of(sources[-count:]).vendi for sources in (grounded, ungrounded)]
     return Grounding(compared=count, grounded=scores[0], ungrounded=scores[1])
 
 
-def _diversity(sources: Sequence[str], settings: CollapseSettings) -> Diversity:
+def diversity_of(programs: Sequence[str], settings: CollapseSettings | None = None) -> Diversity:
+    """The diversity of admitted programs, the newest `COMPARED` of them, oldest first."""
+    sources, limits = programs[-COMPARED:], settings or CollapseSettings()
     marks, families = [fingerprint(source) for source in sources], [summarise(source) for source in sources]
-    return measure(sources, marks, families, near=near_duplicates(settings.near))
+    return measure(sources, marks, families, near=near_duplicates(limits.near))
 
 
 def _attempts(slots: Sequence[DesignOutcome], settings: CollapseSettings) -> dict[str, Any] | None:

@@ -7,23 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spade_agents.designer.attempts import AttemptVerdict
-from spade_agents.diversity import tfidf_similarity, vendi_score
+from spade_agents.diversity import CollapseSettings, collapse_alarm
 from spade_agents.report import DesignDiversity, DesignEnd, Designs
+from spade_agents.selfplay.pool_figures import diversity_of, grounding_of
+from spade_environments import EnvironmentSpec
 
 __all__ = ["reported_alarms", "reported_designs"]
-
-COMPARED = 300
-"""At most so many environments of a pool, the newest, are compared with each other: it takes their number squared."""
 
 Row = Mapping[str, Any]
 
 
-def reported_designs(rows: Sequence[Row], sources: Sequence[str]) -> Designs | None:
+def reported_designs(rows: Sequence[Row], specs: Sequence[EnvironmentSpec]) -> Designs | None:
     """The designs of a run.
 
     Args:
         rows: of its metrics.
-        sources: the programs of its pool, oldest first.
+        specs: the environments of its pool, oldest first.
 
     Returns:
         `None` where the run designed nothing.
@@ -44,13 +43,24 @@ def reported_designs(rows: Sequence[Row], sources: Sequence[str]) -> Designs | N
         slots=sum(design["slots"] for design in found),
         admitted=sum(design["admitted"] for design in found),
         ends=tuple(end for end in ends if end.attempts),
-        diversity=tuple(_diversity(found[-1], sources)),
+        diversity=(*_newest(found[-1]), *_pool(specs)),
     )
 
 
-def reported_alarms(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What is wrong with the newest designs and since when; of a collapse that has passed, when it was."""
+def reported_alarms(
+    rows: Sequence[Row], specs: Sequence[EnvironmentSpec] = (), settings: CollapseSettings | None = None
+) -> tuple[str, ...]:
+    """What is wrong with the newest designs and since when, of a collapse that has passed when it was, and what is
+    wrong with the newest of the pool.
+    """
     designed = [row for row in rows if "design" in row]
+    limits = settings or CollapseSettings()
+    newest = [spec.source for spec in specs[-limits.window :]] if designed else []
+    pool = collapse_alarm(diversity_of(newest, limits), limits)
+    return (*_newest_alarms(designed), *(f"The newest of the pool are of one kind: {alarm}" for alarm in pool))
+
+
+def _newest_alarms(designed: Sequence[Row]) -> tuple[str, ...]:
     alarmed = [place for place, row in enumerate(designed) if row["design"].get("alarms")]
     if not alarmed:
         return ()
@@ -64,26 +74,45 @@ def reported_alarms(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(f"Designs had collapsed {when}, and no longer do: {alarm}" for alarm in told)
 
 
-def _diversity(last: Row, sources: Sequence[str]) -> list[DesignDiversity]:
-    told = []
+def _newest(last: Row) -> list[DesignDiversity]:
     recent = last.get("recent")
-    if recent and recent["designs"]:
-        told.append(
-            DesignDiversity(
-                name="newest designs, admitted or not",
-                programs=recent["designs"],
-                vendi=recent["vendi"],
-                longest_run=recent.get("longest_run"),
-                distinct=recent["distinct_share"],
-                largest_family=recent["largest_family"],
-            )
+    if not recent or not recent["designs"]:
+        return []
+    return [
+        DesignDiversity(
+            name="newest designs, admitted or not",
+            programs=recent["designs"],
+            vendi=recent["vendi"],
+            longest_run=recent.get("longest_run"),
+            distinct=recent["distinct_share"],
+            largest_family=recent["largest_family"],
         )
-    if sources:
-        compared = sources[-COMPARED:]
-        name = "the pool" if len(compared) == len(sources) else f"the newest of the pool's {len(sources)}"
-        score = vendi_score(tfidf_similarity(compared)) / len(compared)
-        told.append(DesignDiversity(name=name, programs=len(compared), vendi=score))
-    return told
+    ]
+
+
+def _pool(specs: Sequence[EnvironmentSpec]) -> list[DesignDiversity]:
+    """The pool, and where it has both kinds its designs with a document and without one, as many of each."""
+    if not specs:
+        return []
+    found = diversity_of([spec.source for spec in specs])
+    whole = found.designs == len(specs)
+    told = [
+        DesignDiversity(
+            name="the pool" if whole else f"the newest of the pool's {len(specs)}",
+            programs=found.designs,
+            vendi=found.vendi,
+            longest_run=found.longest_run,
+            distinct=found.distinct_share,
+            largest_family=found.largest_family,
+        )
+    ]
+    grounding = grounding_of(specs)
+    scores = {"with a document": grounding.grounded, "without a document": grounding.ungrounded}
+    return told + [
+        DesignDiversity(name=f"of the pool, {name}", programs=grounding.compared, vendi=score)
+        for name, score in scores.items()
+        if score is not None
+    ]
 
 
 def _summed(designs: Sequence[Row], name: str) -> Counter[str]:

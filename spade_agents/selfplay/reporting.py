@@ -72,11 +72,11 @@ def report_data(directory: RunDirectory) -> ReportData:
         evaluations=_each(directory, rows, "evaluation", evaluation_of),
         changes=part_changes(directory),
         rollouts=rollouts,
-        designs=reported_designs(rows, [spec.source for spec in specs.values()]),
+        designs=reported_designs(rows, tuple(specs.values())),
         environments=entries,
         featured=tuple(featured(directory, pool, specs[entry.id], entry) for entry in _chosen(entries)),
         band=_band(directory.settings, done=len(rollouts)),
-        alarms=reported_alarms(rows),
+        alarms=reported_alarms(rows, tuple(specs.values()), directory.settings.collapse),
         configuration=(directory.path / "config.toml").read_text(encoding="utf-8"),
     )
 
