@@ -11,14 +11,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spade_agents.policy import open_policy
     from spade_agents.rollout import play, play_group
-    from spade_agents.selfplay import RunResult, RunSettings, resume, train
+    from spade_agents.selfplay import (
+        PoolDesigned,
+        PoolDesignSettings,
+        RunResult,
+        RunSettings,
+        design_pool,
+        resume,
+        train,
+    )
 
-__all__ = ["RunResult", "RunSettings", "open_policy", "play", "play_group", "resume", "train"]
+__all__ = [
+    "PoolDesignSettings",
+    "PoolDesigned",
+    "RunResult",
+    "RunSettings",
+    "design_pool",
+    "open_policy",
+    "play",
+    "play_group",
+    "resume",
+    "train",
+]
 
 _HOMES = {
     "open_policy": "spade_agents.policy",
     "play": "spade_agents.rollout",
     "play_group": "spade_agents.rollout",
+    "PoolDesignSettings": "spade_agents.selfplay",
+    "PoolDesigned": "spade_agents.selfplay",
+    "design_pool": "spade_agents.selfplay",
     "RunResult": "spade_agents.selfplay",
     "RunSettings": "spade_agents.selfplay",
     "resume": "spade_agents.selfplay",

@@ -11,8 +11,8 @@ from spade_agents.cli.output import print_json, tell
 
 if TYPE_CHECKING:
     from spade_agents.policy import Policy
-    from spade_agents.selfplay.design_pool import PoolDesigned
     from spade_agents.selfplay.design_settings import PoolDesignSettings
+    from spade_agents.selfplay.pool_designer import PoolDesigned
     from spade_agents.selfplay.pool_figures import PoolFigures
     from spade_agents.telemetry import ProgressReporter
 
@@ -80,8 +80,8 @@ def design(
 def _made(settings: PoolDesignSettings, out: Path, progress: ProgressReporter) -> tuple[PoolDesigned, PoolFigures]:
     import asyncio
 
-    from spade_agents.selfplay.design_pool import design_pool
     from spade_agents.selfplay.pool_card import write_card
+    from spade_agents.selfplay.pool_designer import design_pool
     from spade_agents.selfplay.pool_figures import pool_figures
 
     result = design_pool(settings, out, progress=progress)
@@ -121,8 +121,8 @@ def _facts(settings: PoolDesignSettings, result: PoolDesigned) -> dict[str, Any]
 
 
 def _conclude(result: PoolDesigned, figures: PoolFigures, *, as_json: bool) -> None:
-    from spade_agents.selfplay.design_pool import check_answered
     from spade_agents.selfplay.pool_card import card_lines
+    from spade_agents.selfplay.pool_designer import check_answered
 
     spent = result.spent
     if as_json:

@@ -58,7 +58,6 @@ def show(
     import asyncio
 
     from spade_agents.cli.sources import one_spec
-    from spade_agents.selfplay.lineage import lineage_lines
 
     _, spec, path = one_spec(target)
     state = certificate_state(spec, path)
@@ -67,7 +66,7 @@ def show(
         shown["source"] = spec.source
     story = _story(spec, path)
     if story is not None:
-        shown["lineage"] = _plain(story) if as_json else list(lineage_lines(story))
+        shown["lineage"] = _plain(story) if as_json else _told(story)
     if as_json:
         print_json(shown)
     else:
@@ -76,10 +75,21 @@ def show(
 
 def _story(spec: EnvironmentSpec, path: Path | None) -> Lineage | None:
     """The lineage of an environment that lies in a pool; `None` for any other."""
-    from spade_agents.selfplay.lineage import lineage_of, pool_of
+    folder = None if path is None else path if path.is_dir() else path.parent
+    if folder is None or not (folder.parent / "pool.json").exists():
+        return None
+    # Imported only now: the catalogue is shown without the loop's modules.
+    from spade_agents.selfplay.lineage import lineage_of
+    from spade_agents.selfplay.pool import Pool
 
-    pool = None if path is None else pool_of(path)
-    return None if pool is None or spec.id not in pool.ids() else lineage_of(pool, spec.id)
+    pool = Pool(folder.parent)
+    return lineage_of(pool, spec.id) if spec.id in pool.ids() else None
+
+
+def _told(story: Lineage) -> list[str]:
+    from spade_agents.selfplay.lineage import lineage_lines
+
+    return list(lineage_lines(story))
 
 
 def _plain(story: Lineage) -> Any:

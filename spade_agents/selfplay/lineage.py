@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spade_agents.selfplay.pool import OutcomeRow, Pool
 from spade_environments.certificate import Certificate, GateStatus
 from spade_environments.wording import counted
 
-__all__ = ["Lineage", "Relative", "lineage_lines", "lineage_of", "pool_of"]
+__all__ = ["Lineage", "Relative", "lineage_lines", "lineage_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +39,6 @@ class Lineage:
     children: tuple[Relative, ...]
     certificate: Certificate | None
     outcomes: tuple[OutcomeRow, ...]
-
-
-def pool_of(environment: Path) -> Pool | None:
-    """The pool that an environment's source or folder lies in, or `None` for a loose file."""
-    folder = environment if environment.is_dir() else environment.parent
-    return Pool(folder.parent) if (folder.parent / "pool.json").exists() else None
 
 
 def lineage_of(pool: Pool, identity: str) -> Lineage:

@@ -15,8 +15,8 @@ from spade_agents.designer.requests import TextForm
 from spade_agents.messages import Message
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.rendering import parse_text
-from spade_agents.selfplay.design_pool import design_pool
 from spade_agents.selfplay.design_settings import PoolDesignSettings
+from spade_agents.selfplay.pool_designer import design_pool
 from spade_agents.settings import load_settings
 from spade_environments import Skill, ToolCall
 from spade_environments.registry import catalogue

@@ -18,6 +18,7 @@ from spade_agents.selfplay.reported_designs import reported_alarms
 from spade_agents.selfplay.reporting import evaluation_of, report_data, write_report
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings
+from spade_environments import EnvironmentSpec, Skill
 from tests.agents.report.test_page import Elements
 from tests.agents.selfplay.scripted import Behaviour, run, settings
 
@@ -137,6 +138,26 @@ async def test_the_report_holds_the_vendi_score_of_the_pool_and_the_longest_run_
     assert (pool.name, pool.programs, pool.vendi) == ("the pool", 1, pytest.approx(1.0))
     assert any("9 designs in a row are near-duplicates" in alarm for alarm in data.alarms)
     assert "Near-duplicates in a row" in write_report(tmp_path / "r").read_text()
+
+
+async def test_the_report_compares_designs_with_a_document_and_without_one(tmp_path):
+    chosen = settings("run.rollouts=4", "selfplay.period=1", "designer.assignment.grounded=0.5")
+    await run(tmp_path / "r", chosen, Behaviour(broken=0.0))
+    data = report_data(RunDirectory.open(tmp_path / "r"))
+    named = {found.name: found for found in data.designs.diversity}
+    told = [named["of the pool, with a document"], named["of the pool, without a document"]]
+    assert told[0].programs == told[1].programs > 1
+    assert all(0 < found.vendi <= 1 for found in told)
+    assert "of the pool, without a document" in write_report(tmp_path / "r").read_text()
+
+
+def test_a_pool_of_copies_raises_the_alarm():
+    source = "class Desk:\n    def setup(self):\n        return [{}, 'x']\n"
+    specs = [EnvironmentSpec(name="d", source=source.format(n), skill=Skill.OPTIMIZATION) for n in range(9)]
+    told = reported_alarms([designed(0)], specs)
+    assert any("one kind: 9 designs in a row are near-duplicates" in alarm for alarm in told)
+    assert reported_alarms([designed(0)], specs[:3]) == ()
+    assert reported_alarms([], specs) == (), "what was not designed here is not this run's collapse"
 
 
 def designed(rollout: int, *alarms: str) -> dict:

@@ -21,9 +21,9 @@ from spade_agents.messages import Message
 from spade_agents.policy.endpoint import EndpointPolicy, EndpointSettings
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.selfplay.design_journal import read_slots
-from spade_agents.selfplay.design_pool import _with_policy, check_answered, design_pool
 from spade_agents.selfplay.design_settings import PoolDesignSettings
 from spade_agents.selfplay.pool import Pool, trainable_specs
+from spade_agents.selfplay.pool_designer import _with_policy, check_answered, design_pool
 from spade_agents.selfplay.pool_figures import pool_figures
 from spade_agents.settings import load_settings
 from spade_agents.telemetry import SilentReporter
