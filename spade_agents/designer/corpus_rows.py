@@ -22,6 +22,8 @@ Row = Mapping[str, Any]
 _TEXTS = (".txt", ".md", ".rst")
 _LINES = (".jsonl", ".json")
 _PACKED = (".gz", ".zst")
+_OF_THE_NETWORK = ("httpx", "httpcore", "aiohttp", "requests", "urllib3")
+"""Libraries whose errors the datasets library lets pass."""
 
 
 class SourceRow(NamedTuple):
@@ -160,8 +162,10 @@ def _dataset_rows(source: CorpusSource) -> Iterator[Row]:
         yield from found
     except (datasets.exceptions.DatasetNotFoundError, ValueError, FileNotFoundError) as error:
         raise UsageError(f"the dataset {source.name!r} cannot be opened: {error}") from error
-    except OSError as error:
-        raise InfrastructureError(f"the dataset {source.name} cannot be read: {error}; try again") from error
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__module__.startswith(_OF_THE_NETWORK):
+            raise InfrastructureError(f"the dataset {source.name} cannot be read: {error}; try again") from error
+        raise
 
 
 def _text(row: Row, source: CorpusSource) -> str:

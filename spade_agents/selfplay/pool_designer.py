@@ -28,7 +28,7 @@ from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox, open_sandbox
 
-__all__ = ["PoolDesigned", "PoolDesigner", "design_pool"]
+__all__ = ["PoolDesigned", "PoolDesigner", "check_answered", "design_pool", "fill_pool"]
 
 PASSES = 2
 """How often a slot that failed for the endpoint's reasons is tried before it is left for another day."""
@@ -190,13 +190,14 @@ async def _designed(
     corpus = corpus_named(settings.corpus, seed=settings.seed)
     if policy is None:
         async with open_policy(settings.model, endpoint=settings.endpoint) as opened:
-            return await _with_policy(settings, out, opened, corpus, progress)
-    return await _with_policy(settings, out, policy, corpus, progress)
+            return await fill_pool(settings, out, opened, corpus, progress)
+    return await fill_pool(settings, out, policy, corpus, progress)
 
 
-async def _with_policy(
+async def fill_pool(
     settings: PoolDesignSettings, out: Path, policy: Policy, corpus: Corpus | None, progress: ProgressReporter
 ) -> PoolDesigned:
+    """As `design_pool`, inside a running event loop and with everything opened that a model or a file names."""
     async with open_sandbox(settings.sandbox) as sandbox:
         with open_journal(out, settings) as journal, closing(CompletionCache.open(out / "completions.sqlite")) as cache:
             cached = CachedPolicy(policy=policy, cache=cache, budget=_budget(settings, cache))

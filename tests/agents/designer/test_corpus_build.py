@@ -19,7 +19,7 @@ from spade_agents.designer.corpus_filters import FilterSettings, Unfit, unfit
 from spade_agents.designer.corpus_overlap import Contamination, NearDuplicates, benchmark_texts
 from spade_agents.designer.corpus_rows import rows_of
 from spade_agents.designer.corpus_sources import PRESETS, CorpusSource, source_named
-from spade_agents.errors import UsageError
+from spade_agents.errors import InfrastructureError, UsageError
 
 WORDS = (  # noqa: SIM905
     "the harbour master keeps a list of boats and the berths that they may use while the tide is low and each pilot "
@@ -184,3 +184,54 @@ def test_presets_name_their_datasets_and_what_is_given_goes_before_them():
 def test_a_file_that_is_not_there_is_not_taken_for_a_dataset():
     with pytest.raises(UsageError, match="there is no file"):
         list(rows_of(CorpusSource(name="nowhere/rows.jsonl")))
+
+
+def test_parquet_is_read_as_rows_and_as_a_corpus_and_a_damaged_file_is_named(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"id": [7, 8], "text": [prose(1), prose(2)], "score": [0.5, None]}), path)
+    rows = list(rows_of(CorpusSource(name=str(path))))
+    assert [(row.name, row.text) for row in rows] == [("7", prose(1)), ("8", prose(2))]
+    assert [document.id for document in load_corpus(path).documents] == ["7", "8"]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UsageError, match="cannot be read as Parquet"):
+        list(rows_of(CorpusSource(name=str(path))))
+
+
+def test_a_dataset_is_streamed_by_its_name_and_only_as_far_as_it_is_read(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    asked, made = [], []
+
+    def rows():
+        for number in range(1000):
+            made.append(number)
+            yield {"question": f"why {number}", "answer": "so", "subject": "physics"}
+
+    def load(name, config, *, split, streaming):
+        asked.append((name, config, split, streaming))
+        return datasets.IterableDataset.from_generator(rows)
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    found = list(rows_of(source_named("megascience", rows=3)))
+    assert asked == [("MegaScience/MegaScience", None, "train", True)]
+    assert [(row.name, row.text, row.domain) for row in found][2] == ("2", "why 2\n\nso", "physics")
+    assert len(found) == 3
+    assert len(made) < 20
+
+
+def test_a_dataset_that_is_not_there_is_a_usage_error_and_an_outage_is_not(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def failing(error):
+        def load(*arguments, **options):
+            raise error
+
+        return load
+
+    monkeypatch.setattr(datasets, "load_dataset", failing(datasets.exceptions.DatasetNotFoundError("no such dataset")))
+    with pytest.raises(UsageError, match="cannot be opened: no such dataset"):
+        list(rows_of(CorpusSource(name="nobody/nothing")))
+    monkeypatch.setattr(datasets, "load_dataset", failing(ConnectionError("offline")))
+    with pytest.raises(InfrastructureError, match="cannot be read: offline"):
+        list(rows_of(CorpusSource(name="nobody/nothing")))

@@ -23,7 +23,7 @@ from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.selfplay.design_journal import read_slots
 from spade_agents.selfplay.design_settings import PoolDesignSettings
 from spade_agents.selfplay.pool import Pool, trainable_specs
-from spade_agents.selfplay.pool_designer import _with_policy, check_answered, design_pool
+from spade_agents.selfplay.pool_designer import check_answered, design_pool, fill_pool
 from spade_agents.selfplay.pool_figures import pool_figures
 from spade_agents.settings import load_settings
 from spade_agents.telemetry import SilentReporter
@@ -206,7 +206,7 @@ async def over_endpoint(path: Path, answer, chosen: PoolDesignSettings):
     async with scripted_server(answer) as server:
         policy = EndpointPolicy(server.url, "model", settings=fast)
         try:
-            return await _with_policy(chosen, path, policy, None, SilentReporter()), server
+            return await fill_pool(chosen, path, policy, None, SilentReporter()), server
         finally:
             await policy.aclose()
 
@@ -294,7 +294,7 @@ async def test_seeds_from_a_runs_memory_are_named_as_parents(tmp_path):
         return Message(role="assistant", content=hint if len(conversation.messages[0].content) < 600 else block(DIAL))
 
     chosen = small("slots=1", "skills=['data retrieval']", f"memory_file='{tmp_path / 'memory.sqlite'}'")
-    await _with_policy(chosen, tmp_path / "pool", ScriptedPolicy(respond), None, SilentReporter())
+    await fill_pool(chosen, tmp_path / "pool", ScriptedPolicy(respond), None, SilentReporter())
     (spec,) = trainable_specs(str(tmp_path / "pool"))
     assert isinstance(spec, EnvironmentSpec)
     assert spec.provenance["parents"] == ["7"]
