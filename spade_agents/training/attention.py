@@ -138,7 +138,7 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: floa
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling, enable_gqa=groups > 1)
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
     own, other = (part.to(kind).flatten(0, 1).contiguous() for part in (key, value))
-    asked = (query * scaling).to(kind).unflatten(1, (-1, groups)).flatten(0, 1)
+    asked = (query * scaling).to(kind).reshape(own.shape[0], groups, *query.shape[2:])
     out: Tensor = _ChunkedAttention.apply(asked.contiguous(), own, other, layout)  # type: ignore[no-untyped-call]
     return out.view_as(query)
 

@@ -41,8 +41,8 @@ class Tokens(NamedTuple):
 
     def to(self, device: torch.device | str) -> Tokens:
         """The same on another device."""
-        *tensors, layout = self
-        return Tokens(*(part if part is None else part.to(device) for part in tensors), layout)
+        places = None if self.position_ids is None else self.position_ids.to(device)
+        return Tokens(*(part.to(device) for part in self[:4]), places, self.layout)
 
 
 class TrainableForward(nn.Module):

@@ -91,11 +91,11 @@ def test_gradient_checkpointing_changes_no_gradient(precision):
         torch.testing.assert_close(value, results[0][1][name], atol=1e-6, rtol=1e-4)
 
 
-def test_checkpointed_layers_run_again_in_the_backward_pass_and_only_there(monkeypatch):
+def test_checkpointed_layers_run_again_in_the_backward_pass_and_only_there():
     forward = TrainableForward(toy_llama(), gradient_checkpointing=True)
     calls = []
     layer = next(module for module in forward.modules() if isinstance(module, GradientCheckpointingLayer))
-    layer.mlp.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
+    layer.mlp.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
     (batch,) = batches(Packing.SHARED)
     with torch.no_grad():
         forward(*batch.tokens)

@@ -152,7 +152,7 @@ def test_a_role_of_weight_three_moves_the_gradient_three_times_as_far():
             policy_loss(logprobs, batch, LossConfig(), old=logprobs).loss.backward()
         gradients.append([p.grad for p in forward.parameters()])
     for once, thrice in zip(*gradients, strict=True):
-        torch.testing.assert_close(3.0 * once, thrice, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(3.0 * once, thrice, atol=1e-5, rtol=1e-4)
 
 
 def test_the_low_variance_kl_is_exp_d_minus_d_minus_one():
