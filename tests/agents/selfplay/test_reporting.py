@@ -152,7 +152,7 @@ async def test_the_report_compares_designs_with_a_document_and_without_one(tmp_p
 
 
 def test_a_pool_of_copies_raises_the_alarm():
-    source = "class Desk:\n    def setup(self):\n        return [{}, 'x']\n"
+    source = "class Desk:\n    def setup(self):\n        return 'desk {}'\n"
     specs = [EnvironmentSpec(name="d", source=source.format(n), skill=Skill.OPTIMIZATION) for n in range(9)]
     told = reported_alarms([designed(0)], specs)
     assert any("one kind: 9 designs in a row are near-duplicates" in alarm for alarm in told)
