@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from spade_agents.errors import InfrastructureError
@@ -37,25 +39,35 @@ def set_up() -> Path:
     """Make the environment from nothing (about 570 MB); one that was not finished is removed first.
 
     Raises:
-        InfrastructureError: a package could not be installed.
+        InfrastructureError: a package could not be installed, or bfcl-eval cannot be imported.
     """
     folder = bfcl_folder()
-    if bfcl_python() is not None:
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _run([sys.executable, "-m", "venv", str(folder)])
-    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*install, *_PACKAGES])
-    _run([*install, "--no-deps", f"bfcl-eval=={VERSION}"])
-    (folder / "READY").touch()
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if bfcl_python() is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            _make(folder)
     return folder
 
 
-def _run(command: list[str]) -> None:
+def _make(folder: Path) -> None:
+    python = str(folder / "bin" / "python")
+    quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", *quiet]
+    _run([sys.executable, "-m", "venv", str(folder)])
+    _run([*install, *_PACKAGES])
+    _run([*install, "--no-deps", f"bfcl-eval=={VERSION}"])
+    with tempfile.TemporaryDirectory(prefix="spade-bfcl-") as root:
+        imported = "import bfcl_eval.eval_checker.eval_runner, bfcl_eval._llm_response_generation"
+        _run([python, "-I", "-c", imported], env={"HOME": root, "BFCL_PROJECT_ROOT": root})
+    (folder / "READY").touch()
+
+
+def _run(command: list[str], env: dict[str, str] | None = None) -> None:
     try:
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env=env)
     except (OSError, subprocess.CalledProcessError) as error:
         raise InfrastructureError(
-            f"the environment of bfcl-eval could not be made: {error}; what pip said stands above"
+            f"the environment of bfcl-eval could not be made: {error}; what it said stands above"
         ) from error
