@@ -63,9 +63,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small runs, 20 minutes: does every arm run at all")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=int, help="0 1 2, or 0 1 with --quick")
     parser.add_argument("--paired", action="store_true", help="SPADE against the frozen designer, in place of the arms")
-    parser.add_argument("--paired-seeds", nargs="+", type=int, default=list(range(8)))
+    parser.add_argument("--paired-seeds", nargs="+", type=int, help="0 to 7, or 0 1 with --quick")
     parser.add_argument("--show", action="store_true", help="run nothing; table and page of what is finished")
     parser.add_argument("--minutes", type=float, help="when to stop (150, or 20 with --quick)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time, each on one thread")
@@ -74,7 +74,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--overrides", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", default="runs/nano_ablations")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.seeds = arguments.seeds or ([0, 1] if arguments.quick else [0, 1, 2])
+    arguments.paired_seeds = arguments.paired_seeds or list(range(2 if arguments.quick else 8))
+    return arguments
 
 
 def arm_chains(plan: Plan, arguments: argparse.Namespace) -> list[list[Job]]:
