@@ -30,7 +30,7 @@ from ablations.results import ArmRow, Paired, arm_rows, paired
 
 from spade_agents.files import write_whole
 from spade_agents.selfplay import RunSettings, resume, train
-from spade_agents.settings import load_settings
+from spade_agents.settings import load_settings, to_toml
 from spade_agents.telemetry import LineReporter
 
 ROOT = Path(__file__).parents[1]
@@ -82,7 +82,7 @@ def parsed() -> argparse.Namespace:
 
 def arm_chains(plan: Plan, arguments: argparse.Namespace) -> list[list[Job]]:
     """One chain an arm and seed, but the arms that share a pool in one chain behind it; a seed's arms together."""
-    chains: list[list[Job]] = []
+    chains: list[list[Job]] = [[plan.before()]]
     for seed in arguments.seeds:
         from_pool = [plan.run(arm, seed) for arm in arguments.arms if arm in FIXED]
         chains += [[plan.pool(seed), *from_pool]] if from_pool else []
@@ -101,6 +101,11 @@ def child(path: Path) -> None:
     job = Job(kind=facts["kind"], name=path.name, path=path, facts=facts)
     from ablations import measures  # torch comes with it, which the parent does without
 
+    if job.kind == "start":
+        settings = path / "settings.toml"
+        settings.write_text(to_toml(load_settings(RunSettings, facts["config"], facts["overrides"])), encoding="utf-8")
+        job.keep(asyncio.run(measures.held_out(facts["start"], settings, facts["held_out"])))
+        return
     if job.kind == "pair":
         runs = {name: Path(facts[name]) / "run" for name in ("spade", "frozen")}
         counts = {name: facts[name] for name in ("designs", "plays")}
@@ -140,11 +145,13 @@ def tell(plan: Plan, arguments: argparse.Namespace) -> None:
     runs = {arm: finished([(seed, plan.run(arm, seed)) for seed in arguments.seeds]) for arm in arguments.arms}
     pairs = finished([(seed, plan.pair(seed)) for seed in arguments.paired_seeds])
     spade = finished([(seed, plan.run("SPADE", seed)) for seed in seeds])
-    rows, found = arm_rows(runs, arguments.arms), paired(pairs, spade)
+    before = plan.before().result
+    rows, found = arm_rows(runs, arguments.arms, before=before and before["win_rate"]), paired(pairs, spade)
     print_tables(rows, found)
     commits = {row["commit"] or "unknown" for of_arm in runs.values() for row in of_arm.values()}
     facts = {
         "start": f"{plan.start} ({plan.weights[:12]})",
+        "held-out before training": before and f"{before['win_rate']:.3f} [{before['low']:.3f}, {before['high']:.3f}]",
         "seeds of the arms": " ".join(map(str, arguments.seeds)),
         "paired seeds asked": " ".join(map(str, arguments.paired_seeds)),
         "size": "quick: too small to learn" if arguments.quick else "full",

@@ -25,10 +25,10 @@ STOP_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One process: a run with its figures, a pool, or the designs of a pair of runs.
+    """One process: the start weights' plays, a run with its figures, a pool, or the designs of a pair of runs.
 
     Attributes:
-        kind: `run`, `pool` or `pair`.
+        kind: `start`, `run`, `pool` or `pair`.
         name: for people, such as `SPADE-0`.
         path: its folder, which bears the key.
         facts: what the process needs to know, as JSON.
@@ -68,6 +68,11 @@ class Plan:
     start: str
     weights: str
     overrides: tuple[str, ...] = ()
+
+    def before(self) -> Job:
+        """The start weights on the held-out plays."""
+        key = job_key(self.config, self.overrides, self.weights, "held-out", self.size.held_out)
+        return self._job("start", "start", self.overrides, key, held_out=self.size.held_out)
 
     def pool(self, seed: int) -> Job:
         """The fixed pool of a seed."""

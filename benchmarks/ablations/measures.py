@@ -89,11 +89,11 @@ def sets_played(outcomes: dict[str, Sequence[OutcomeRow]], *, period: int) -> li
     return [{"rollout": number * period, "environments": found[number]} for number in sorted(found)]
 
 
-async def held_out(model: Path, config: Path, plays: int) -> Row:
+async def held_out(model: Path | str, config: Path, plays: int) -> Row:
     """Plays of the known families by the weights at `model`: the same ones for every run.
 
     Args:
-        model: folder of the weights.
+        model: the weights, as `open_policy` takes them.
         config: a run's configuration, whose sandbox and sampling are taken.
         plays: how many.
     """

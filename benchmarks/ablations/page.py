@@ -16,7 +16,9 @@ from spade_agents.statistics import Interval
 
 __all__ = ["page", "print_tables", "sentences"]
 
-HEADS = ("arm", "what it is", "runs", *FIGURES.values(), "held-out, less SPADE's", "learnable, less SPADE's", "min")
+OTHERS = ("held-out, less the start's", "held-out, less SPADE's", "learnable, less SPADE's")
+HEADS = ("arm", "what it is", "runs", *FIGURES.values(), *OTHERS, "min")
+COMPARED = ("held-out", "learnable")
 PAIRED_HEADS = ("seed", "SPADE", "frozen designer", "gain")
 MEASURE = (
     "Learnable share of designs (won in 20 to 80 % of the plays), drawn from the last weights and from the frozen ones "
@@ -62,25 +64,35 @@ def page(rows: Sequence[ArmRow], found: Paired, facts: Mapping[str, Any]) -> str
 
 def sentences(rows: Sequence[ArmRow], found: Paired) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the results show, and what they do not; the second list is as plain as the first."""
-    shown, not_shown = [], []
-    for row in rows:
-        if not row.seeds:
-            not_shown.append(f"{row.arm}: no run is finished.")
-        elif row.arm != REFERENCE:
-            for name in ("held-out", "learnable"):
-                sentence, holds = _against(row, name)
-                (shown if holds else not_shown).append(sentence)
+    told = [_against_the_start(row) for row in rows if row.arm == REFERENCE and row.gained]
+    others = [row for row in rows if row.arm != REFERENCE]
+    told += [_against(row, name) for row in others for name in COMPARED if row.against.get(name)]
+    shown, not_shown = ([sentence for sentence, holds in told if holds is wanted] for wanted in (True, False))
+    few = [row.arm for row in others if row.seeds and not all(row.against.get(name) for name in COMPARED)]
+    if few:
+        not_shown.append(f"Too few seeds beside SPADE's to compare: {', '.join(few)}.")
+    absent = [row.arm for row in rows if not row.seeds]
+    if absent:
+        not_shown.append(f"No run is finished: {', '.join(absent)}.")
     sentence, holds = _designer_learns(found)
     (shown if holds else not_shown).append(sentence)
     not_shown.append("Families never seen are not played here: nano solves none of them, before or after training.")
     return tuple(shown), tuple(not_shown)
 
 
+def _against_the_start(row: ArmRow) -> tuple[str, bool]:
+    assert row.gained is not None
+    return _told(f"{row.arm}, held-out solve rate: {_signed(row.gained)} against the start weights", row.gained)
+
+
 def _against(row: ArmRow, name: str) -> tuple[str, bool]:
-    interval, what = row.against.get(name), FIGURES[name]
-    if interval is None:
-        return f"{row.arm}, {what}: too few seeds beside SPADE's to compare.", False
-    told = f"{row.arm}, {what}: {_signed(interval)} against SPADE over {interval.n} seeds"
+    interval = row.against[name]
+    assert interval is not None
+    return _told(f"{row.arm}, {FIGURES[name]}: {_signed(interval)} against SPADE", interval)
+
+
+def _told(words: str, interval: Interval) -> tuple[str, bool]:
+    told = f"{words} over {interval.n} seeds"
     return (f"{told}.", True) if interval.excludes_zero else (f"{told}: the interval holds 0.", False)
 
 
@@ -130,10 +142,11 @@ def _tables(rows: Sequence[ArmRow], found: Paired) -> list[StudyTable]:
 
 def _arm_cells(row: ArmRow) -> tuple[str, ...]:
     if not row.seeds:
-        return (row.arm, ARMS[row.arm].told, "0", *["not run"] * (len(FIGURES) + 2), "")
+        return (row.arm, ARMS[row.arm].told, "0", *["not run"] * (len(FIGURES) + len(OTHERS)), "")
     figures = (_cell(row, name) for name in FIGURES)
-    against = ("" if row.arm == REFERENCE else _signed(row.against.get(name)) for name in ("held-out", "learnable"))
-    return (row.arm, ARMS[row.arm].told, str(len(row.seeds)), *figures, *against, f"{row.seconds / 60:.1f}")
+    against = ("" if row.arm == REFERENCE else _signed(row.against.get(name)) for name in COMPARED)
+    others = (_signed(row.gained), *against)
+    return (row.arm, ARMS[row.arm].told, str(len(row.seeds)), *figures, *others, f"{row.seconds / 60:.1f}")
 
 
 def _cell(row: ArmRow, name: str) -> str:

@@ -40,6 +40,7 @@ class ArmRow:
         means: of each figure over the seeds.
         intervals: Student's over the seeds; `None` where there is none.
         against: of each figure, the arm less the reference on the same seeds.
+        gained: held-out solve rate less that of the start weights on the same plays.
         seconds: of a run, on average.
     """
 
@@ -50,6 +51,7 @@ class ArmRow:
     intervals: Mapping[str, Interval | None]
     against: Mapping[str, Interval | None]
     seconds: float
+    gained: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +111,22 @@ def learnable_share(rates: Sequence[float | None]) -> float | None:
     return sum(low <= rate <= high for rate in known) / len(known) if known else None
 
 
-def arm_rows(results: Mapping[str, Runs], arms: Sequence[str]) -> tuple[ArmRow, ...]:
-    """One row for each arm, in the order of `arms`; an arm without a finished run has an empty one."""
+def arm_rows(results: Mapping[str, Runs], arms: Sequence[str], *, before: float | None = None) -> tuple[ArmRow, ...]:
+    """One row for each arm, in the order of `arms`; an arm without a finished run has an empty one.
+
+    Args:
+        results: of the arms' runs, by seed.
+        arms: to show.
+        before: held-out solve rate of the start weights.
+    """
     figures = {arm: {seed: figures_of(row) for seed, row in results.get(arm, {}).items()} for arm in arms}
-    return tuple(_row(arm, figures[arm], results.get(arm, {}), figures.get(REFERENCE, {})) for arm in arms)
+    reference = figures.get(REFERENCE, {})
+    return tuple(_row(arm, figures[arm], results.get(arm, {}), reference, before) for arm in arms)
 
 
-def _row(arm: str, figures: Mapping[int, Row], results: Runs, reference: Mapping[int, Row]) -> ArmRow:
+def _row(
+    arm: str, figures: Mapping[int, Row], results: Runs, reference: Mapping[int, Row], before: float | None
+) -> ArmRow:
     values = {name: tuple(row[name] for row in figures.values() if name in row) for name in FIGURES}
     shared = [(row, reference[seed]) for seed, row in figures.items() if seed in reference]
     differences = {
@@ -130,6 +141,7 @@ def _row(arm: str, figures: Mapping[int, Row], results: Runs, reference: Mapping
         intervals={name: mean_over_runs(found) for name, found in values.items()},
         against={} if arm == REFERENCE else {name: mean_over_runs(found) for name, found in differences.items()},
         seconds=fmean(row["seconds"] for row in results.values()) if results else 0.0,
+        gained=None if before is None else mean_over_runs([value - before for value in values["held-out"]]),
     )
 
 

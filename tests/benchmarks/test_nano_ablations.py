@@ -219,8 +219,15 @@ def test_arms_are_compared_on_the_seeds_they_share_with_spade():
         "SPADE": {0: result(0.5, held_out=0.5), 1: result(0.5, held_out=0.6), 2: result(0.5, held_out=0.55)},
         "no corpus": {0: result(0.5, held_out=0.4), 1: result(0.5, held_out=0.49), 5: result(0.5, held_out=0.9)},
     }
-    spade, no_corpus, absent = arm_rows(runs, ["SPADE", "no corpus", "neither"])
+    spade, no_corpus, absent = arm_rows(runs, ["SPADE", "no corpus", "neither"], before=0.3)
     assert spade.against == {}
+    assert spade.gained is not None
+    assert spade.gained.estimate == pytest.approx(0.25)
+    assert absent.gained is None
+    shown, not_shown = sentences([spade, no_corpus, absent], paired({}, {}))
+    assert any(line.startswith("SPADE, held-out solve rate: +0.250") for line in shown)
+    assert any(line.startswith("no corpus, held-out solve rate: -0.105") for line in shown)
+    assert "Too few seeds beside SPADE's to compare: no corpus." in not_shown
     assert spade.means["held-out"] == pytest.approx(0.55)
     difference = no_corpus.against["held-out"]
     assert difference is not None
@@ -267,7 +274,7 @@ def test_the_page_stands_alone_and_says_what_is_missing(tmp_path):
     text = " ".join(elements.text)
     assert "&lt;nano&gt;" in html
     assert "no corpus, held-out solve rate: -0.3" in text
-    assert "neither: no run is finished." in text
+    assert "No run is finished: neither." in text
     assert "Families never seen are not played here" in text
 
 
@@ -277,5 +284,5 @@ def test_showing_an_empty_experiment_says_that_nothing_was_run(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert [(row["arm"], row["seeds"]) for row in found["arms"]] == [("SPADE", []), ("neither", [])]
-    assert "not shown: neither: no run is finished." in done.stdout
+    assert "not shown: No run is finished: SPADE, neither." in done.stdout
     assert (tmp_path / "ablations.html").exists()
