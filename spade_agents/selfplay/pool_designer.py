@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -113,12 +114,24 @@ class PoolDesigner:
             policy=self.policy,
             certifier=SandboxCertifier(self.sandbox, self.settings.certificate),
             settings=self._call,
-            admit=novelty_rule(self._novelty),
+            admit=self._admission(),
             known=lambda spec: spec.id in self._known,
             bears_faults=True,
         )
         requests = [self._request(number) for number in numbers]
         await designer.design_set(requests, seed=self.settings.seed, numbers=numbers, report=self._decided)
+
+    def _admission(self) -> Callable[[EnvironmentSpec], str | None]:
+        """Novelty, and no environment twice even where that rule is off."""
+        is_new, in_this_window = novelty_rule(self._novelty), set[str]()
+
+        def admit(spec: EnvironmentSpec) -> str | None:
+            if spec.id in in_this_window:
+                return "another slot has just brought this very environment: write another one"
+            in_this_window.add(spec.id)
+            return is_new(spec)
+
+        return admit
 
     def _decided(self, slot: int, outcome: DesignOutcome) -> None:
         last = outcome.attempts[-1]

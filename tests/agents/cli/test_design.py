@@ -38,7 +38,8 @@ def test_a_script_designs_a_pool_whose_card_tells_its_counts(capsys, tmp_path):
     code, text, _ = run(capsys, *arguments, "--json")
     found = json.loads(text)
     assert (code, found["environments"], found["undone"]) == (0, 0, {})
-    assert found["attempts"]["verdicts"]["no_hint"] == 2, "the script's one line is no hint"
+    assert found["attempts"]["verdicts"] == {"no_hint": 1, "rejected": 3}, "the script's one line is no hint"
+    assert found["attempts"]["gates"] == {"novelty": 1, "empty": 2}
     assert (out / "README.md").exists()
     code, text, _ = run(capsys, "pool", "show", str(out))
     assert code == 0

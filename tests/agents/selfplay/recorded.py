@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from spade_agents.designer.corpus import Corpus, Document, write_corpus
 from spade_agents.designer.prompt_texts import HINT
 from spade_agents.designer.prompts import skeleton_of
 from spade_agents.designer.requests import TextForm
-from spade_agents.messages import Message
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.rendering import parse_text
 from spade_agents.selfplay.design_settings import PoolDesignSettings
@@ -40,7 +40,8 @@ class Case:
     Attributes:
         outputs: what is written, attempt by attempt.
         wanted: how each of these attempts ends.
-        hints: what is written when the hint is asked for, try by try; the last one for all further tries.
+        hints: what is written when the hint of the first program is asked for, try by try; the last one for all
+            further tries.
     """
 
     outputs: tuple[str, ...]
@@ -133,7 +134,7 @@ def cases() -> list[Case]:
         Case(
             outputs=(block(DIAL), block(next(good))),
             wanted=("no_hint: hint", "certified"),
-            hints=("", "Long. " * 200, "", GOOD_HINT),
+            hints=("", "Long. " * 200, ""),
         ),
         Case(outputs=(block(next(good)),), wanted=("certified",), hints=("", GOOD_HINT)),
         # Faults at every gate; five attempts, and the slot stays empty.
@@ -196,7 +197,11 @@ class RecordedDesigner:
 
     def __init__(self, recorded: list[Case]) -> None:
         self._cases = recorded
-        self._by_source = {self._source(output): case for case in recorded for output in case.outputs}
+        self._hints = {
+            self._source(output): case.hints if output == case.outputs[0] else (GOOD_HINT,)
+            for case in recorded
+            for output in case.outputs
+        }
         self._hinted: dict[str, int] = {}
         self.asked = 0
 
@@ -208,14 +213,18 @@ class RecordedDesigner:
         system, user, *rest = conversation.messages
         if system.content == HINT:
             source = user.content.removeprefix("```python\n").removesuffix("```").rstrip()
-            case = self._by_source[source]
+            hints = self._hints[source]
             number = self._hinted.get(source, 0)
             self._hinted[source] = number + 1
-            return case.hints[min(number, len(case.hints) - 1)]
+            return hints[min(number, len(hints) - 1)]
         case = self._cases[int(re.findall(r"recorded case (\d+)", user.content)[-1])]
         shown = next((message for message in rest if message.role == "assistant"), None)
-        before = -1 if shown is None else [_signature(output) for output in case.outputs].index(_of_message(shown))
-        return case.outputs[before + 1]
+        before = (
+            -1
+            if shown is None
+            else [signature_of(output) for output in case.outputs].index(signature(shown.content, shown.calls))
+        )
+        return case.outputs[before + 1] if before + 1 < len(case.outputs) else "That is all."
 
     @staticmethod
     def _source(output: str) -> str:
@@ -226,17 +235,14 @@ class RecordedDesigner:
         return found[1].rstrip() if found else output
 
 
-def _signature(output: str) -> tuple[str, tuple[str, ...]]:
+def signature_of(output: str) -> tuple[str, tuple[str, ...]]:
+    """Of what is kept of an output: its text and its calls' arguments."""
     parsed = parse_text(output.encode(errors="replace").decode())
-    return parsed.text, tuple(_arguments(each) for each in parsed.calls)
+    return signature(parsed.text, parsed.calls)
 
 
-def _of_message(message: Message) -> tuple[str, tuple[str, ...]]:
-    return message.content, tuple(_arguments(each) for each in message.calls)
-
-
-def _arguments(each: ToolCall) -> str:
-    return json.dumps(dict(each.arguments), sort_keys=True)
+def signature(text: str, calls: Sequence[ToolCall]) -> tuple[str, tuple[str, ...]]:
+    return text, tuple(json.dumps(dict(each.arguments), sort_keys=True) for each in calls)
 
 
 def recorded_settings(folder: Path, count: int, *overrides: str) -> PoolDesignSettings:
@@ -260,22 +266,6 @@ def recorded_settings(folder: Path, count: int, *overrides: str) -> PoolDesignSe
             *overrides,
         ],
     )
-
-
-@dataclass
-class Told:
-    """A reporter that keeps what was said."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def begin(self, task: str, total: int) -> None: ...
-
-    def phase(self, name: str) -> None: ...
-
-    def advance(self, steps: int = 1) -> None: ...
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
 
 
 if __name__ == "__main__":

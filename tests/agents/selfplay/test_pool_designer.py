@@ -29,7 +29,15 @@ from spade_agents.settings import load_settings
 from spade_agents.telemetry import SilentReporter
 from spade_environments import EnvironmentSpec
 from tests.agents.policy.endpoint_server import scripted_server
-from tests.agents.selfplay.recorded import DIAL, RecordedDesigner, block, cases, recorded_settings
+from tests.agents.selfplay.recorded import (
+    DIAL,
+    RecordedDesigner,
+    block,
+    cases,
+    recorded_settings,
+    signature,
+    signature_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +105,7 @@ def test_the_pool_holds_what_was_admitted_with_hint_certificate_and_lineage(reco
     assert spec.provenance["designer"] == "recorded"
     assert (slots[7].spec.domain, slots[7].spec.difficulty) == ("harbour", 0.35)
     assert (slots[12].spec.domain, slots[12].spec.difficulty) == ("harbours", 0.4)
-    assert slots[33].spec is not None, "two empty hints and a long one cost a program, not the slot"
+    assert slots[31].spec is not None, "two empty hints and a long one cost a program, not the slot"
 
 
 def test_every_attempt_is_a_sample_with_its_outcome(recorded):
@@ -105,13 +113,8 @@ def test_every_attempt_is_a_sample_with_its_outcome(recorded):
         case = cases()[found.slot]
         attempts = found.outcome.attempts
         assert [attempt.repaired for attempt in attempts] == [number > 0 for number in range(len(attempts))]
-        for attempt, output in zip(attempts, case.outputs, strict=False):
-            written = attempt.completion.text or str([dict(call.arguments) for call in attempt.completion.calls])
-            assert (
-                written.strip() == ""
-                or written[:20].strip("{[<") in output.encode(errors="replace").decode()
-                or (attempt.completion.calls or attempt.completion.broken or attempt.completion.thinking)
-            )
+        written = [signature(attempt.completion.text, attempt.completion.calls) for attempt in attempts]
+        assert written == [signature_of(output) for output in case.outputs[: len(attempts)]]
 
 
 FEW = 16
@@ -184,12 +187,15 @@ def test_an_environment_without_its_line_is_dropped_and_designed_again(tmp_path)
     settings = recorded_settings(tmp_path, FEW).model_copy(update={"slots": 2})
     pool = tmp_path / "pool"
     design_pool(settings, pool, policy=RecordedDesigner(cases()).policy())
-    journal = (pool / "designs.jsonl").read_bytes()
+    before, journal = read_slots(pool), (pool / "designs.jsonl").read_bytes()
     (pool / "designs.jsonl").write_bytes(journal[: journal.index(b"\n") + 50])
     designer = RecordedDesigner(cases())
     result = design_pool(settings, pool, policy=designer.policy())
     assert (result.environments, designer.asked, result.cached) == (2, 0, 2)
-    assert (pool / "designs.jsonl").read_bytes() == journal
+    after = read_slots(pool)
+    assert [found.slot for found in after] == [found.slot for found in before] == [0, 1]
+    assert after[0] == before[0]
+    assert after[1].outcome.spec == before[1].outcome.spec
 
 
 SMALL = ("slots=3", "at_once=2", "call.attempts=2", "corpus='none'", "certificate.seeds=2", "novelty.enabled=false")
