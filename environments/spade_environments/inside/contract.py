@@ -19,6 +19,7 @@ DESCRIPTION_LIMIT = 2000
 MAX_TURNS_LIMIT = 25
 REPLY_LIMIT = 300
 NUMBERS_LIMIT = 25
+_UNCHANGING = frozenset((str, int, float, bool, type(None)))
 # Whole or nothing: what stands in a longer number, a version or a quantity with its unit is no number of its own.
 _NUMBER = re.compile(r"(?<![\w.])-?(?>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?!\w|\.\d)")
 
@@ -247,7 +248,7 @@ class ToolEnv:
         try:
             # Copied, so that a method that keeps or changes a list changes neither the call nor its own default.
             # From the class: an attribute of the instance that bears the tool's name does not hide it.
-            result = getattr(type(self), call.name)(self, **copy.deepcopy(call.arguments))
+            result = getattr(type(self), call.name)(self, **_copied(call.arguments))
         except ToolError as error:
             call.result = str(error)
             return f"Error: {error}"
@@ -255,6 +256,11 @@ class ToolEnv:
         text = str.__str__(result) if isinstance(result, str) else _to_json(call.name, result)
         call.result = text if isinstance(result, str) else json.loads(text)
         return text
+
+
+def _copied(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What `copy.deepcopy` gives, whose machinery takes longer than the rest of a step."""
+    return {name: value if type(value) in _UNCHANGING else copy.deepcopy(value) for name, value in arguments.items()}
 
 
 def tool_names(cls: type) -> tuple[str, ...]:
