@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mcp.server import Server, ServerRequestContext
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 
@@ -14,6 +13,7 @@ from spade_environments.sandbox.code import CodeRunner, open_code_runner
 from spade_environments.sandbox.code_settings import CodeSettings
 from spade_environments.sandbox.execution import Execution
 from spade_environments.validation import ArgumentValidator, clean_text
+from spade_tools.pipes import standard_streams
 
 __all__ = ["RUN_PYTHON", "SANDBOX_FAILED", "python_server", "serve_python"]
 
@@ -92,7 +92,7 @@ def python_server(runner: CodeRunner, *, timeout: float = 5.0, memory: int = 256
 
 async def serve_python(settings: CodeSettings | None = None) -> None:
     """Serve `run_python` over standard input and output until the client hangs up."""
-    async with open_code_runner(settings) as runner, stdio_server() as (read, write):
+    async with open_code_runner(settings) as runner, standard_streams() as (read, write):
         server = python_server(runner)
         await server.run(read, write, server.create_initialization_options())
 

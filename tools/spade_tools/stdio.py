@@ -7,9 +7,8 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from mcp.server.stdio import stdio_server
-
 from spade_tools.episode import ServedEpisode
+from spade_tools.pipes import standard_streams
 from spade_tools.server import EpisodeServer
 
 __all__ = ["serve_stdio", "stop_signal"]
@@ -37,7 +36,7 @@ async def serve_stdio(episode: ServedEpisode) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     served = EpisodeServer(episode)
     try:
-        async with stdio_server() as (read, write):
+        async with standard_streams() as (read, write):
             await served.server.run(read, write, served.server.create_initialization_options())
     finally:
         await served.aclose()
