@@ -42,7 +42,7 @@ PAGE = 4096
 
 async def serve(idle: float) -> None:
     """The server, in a process of its own; tells its state when asked by a line on standard input."""
-    settings = HttpSettings(idle_seconds=idle, max_episodes=1024)
+    settings = HttpSettings(idle_seconds=idle, request_seconds=idle, max_episodes=1024)
     limits = LocalSandboxSettings(limits=Limits(wall_floor=120.0))
     async with (
         open_sandbox(limits) as sandbox,

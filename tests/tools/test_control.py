@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 from spade_environments import EnvironmentSpec, Skill
 from spade_environments.sandbox import open_sandbox
 from spade_tools import EpisodeRequest
-from spade_tools.sockets import close_silent
+from spade_tools.sockets import close_overdue
 from spade_tools.table import FullError
 from tests.tools.served import FIRST, PATIENT, PULLS, VAULT, acting, over_http, said
 
@@ -242,8 +242,8 @@ async def test_a_half_open_connection_is_closed(sent):
         async with Client((await server.create(EpisodeRequest(**WANTED))).url) as client:
             await client.call_tool("get_task", {})
             now = time.monotonic()
-            assert close_silent(server._connections, 60.0, now) == 0
-            assert close_silent(server._connections, 60.0, now + 61) >= 1
+            assert close_overdue(server._connections, 60.0, now) == 0
+            assert close_overdue(server._connections, 60.0, now + 61) >= 1
         with pytest.raises(ConnectionError):
             if await reader.read() == b"":
                 raise ConnectionResetError
@@ -263,7 +263,7 @@ async def test_a_request_that_breaks_off_before_and_after_its_episodes_end_leave
                 await client.call_tool("get_task", {})
             if ends:
                 await server.end(created.id)
-            assert close_silent(server._connections, 0.0, time.monotonic() + 1) >= 1
+            assert close_overdue(server._connections, 0.0, time.monotonic() + 1) >= 1
             with pytest.raises(ConnectionError):
                 if await reader.read() == b"":
                     raise ConnectionResetError

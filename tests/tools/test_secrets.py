@@ -14,9 +14,9 @@ from spade_environments.registry import catalogue
 from spade_environments.sandbox import InlineSandboxSettings, open_sandbox
 from spade_tools import EpisodeLimits, EpisodeRequest, Mode
 from tests.tools.served import VAULT, in_memory, over_http
+from tests.tools.walker import NEWER, OLDER, Walker
 
 SEED = 918_273_645
-NEWER, OLDER = "2026-07-28", "2025-11-25"
 MARKS = ("HINT-MARK", "CODE-MARK", "SOURCE-MARK", "PROVENANCE-MARK", "It was pulled", VAULT.id, str(SEED))
 WORDS = ("reward", "score", "seed", "hint", "solution", "source", "outcome", "transcript", "traceback")
 CALLS = (
@@ -34,40 +34,13 @@ OTHERS = {
 }
 
 
-class Walker:
-    """An agent's client on the wire, which keeps all that it is told."""
-
-    def __init__(self, raw, url, version):
-        self.raw, self.url, self.version = raw, url, version
-        self.heard, self.session, self.number = [], {}, 0
-
-    async def ask(self, method, **params):
-        self.number += 1
-        meta = {"io.modelcontextprotocol/protocolVersion": NEWER, "io.modelcontextprotocol/clientCapabilities": {}}
-        if self.version == NEWER:
-            params["_meta"] = meta
-        headers = {
-            "accept": "application/json, text/event-stream", "mcp-protocol-version": self.version, "mcp-method": method,
-            **({"mcp-name": str(params.get("name") or params["uri"])} if {"name", "uri"} & set(params) else {}),
-            **self.session,
-        }  # fmt: skip
-        body = {"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}
-        answer = await self.raw.post(self.url, json=body, headers=headers)
-        self.heard.append((method, answer.text))
-        if "mcp-session-id" in answer.headers:
-            self.session = {"mcp-session-id": answer.headers["mcp-session-id"]}
-        return answer
-
-    async def call(self, name, arguments):
-        return await self.ask("tools/call", name=name, arguments=arguments)
-
-    async def ask_everything(self):
-        """Every request that the protocol knows, in the state in which the episode is."""
-        for method in sorted(protocol.SPEC_CLIENT_METHODS - {"tools/call", "subscriptions/listen", "initialize"}):
-            for params in OTHERS.get(method, [{}]):
-                await self.ask(method, **params)
-        for name, arguments in CALLS:
-            await self.call(name, arguments)
+async def ask_everything(walker):
+    """Every request that the protocol knows, in the state in which the episode is."""
+    for method in sorted(protocol.SPEC_CLIENT_METHODS - {"tools/call", "subscriptions/listen", "initialize"}):
+        for params in OTHERS.get(method, [{}]):
+            await walker.ask(method, **params)
+    for name, arguments in CALLS:
+        await walker.call(name, arguments)
 
 
 @pytest.mark.parametrize("version", [NEWER, OLDER])
@@ -76,17 +49,16 @@ async def test_no_message_of_an_agents_episode_tells_what_only_the_trainer_knows
         many = EpisodeLimits(turns=100)
         created = await server.create(EpisodeRequest(environment="vault", seed=SEED, limits=many))
         walker = Walker(raw, created.url, version)
-        hello = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": {"name": "walker", "version": "1"}}
-        await walker.ask("initialize", **hello)
-        await walker.ask_everything()
+        await walker.say_hello()
+        await ask_everything(walker)
         pulls = int(server.report(created.id).opening.split()[3])
         await walker.call("pull", {"times": pulls})
         await walker.call("finish_turn", {"message": ""})
-        await walker.ask_everything()
+        await ask_everything(walker)
         await walker.call("open_door", {})
         await walker.call("finish_turn", {"message": ""})
         await walker.call("finish_turn", {"message": f"{pulls}"})
-        await walker.ask_everything()
+        await ask_everything(walker)
         assert server.report(created.id).reward == 1.0
         check(walker, told=7)
 
@@ -96,10 +68,9 @@ async def test_no_message_about_a_fault_quotes_the_environment(version):
     async with over_http() as server, httpx2.AsyncClient() as raw:
         created = await server.create(EpisodeRequest(environment="vault", seed=SEED))
         walker = Walker(raw, created.url, version)
-        hello = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": {"name": "walker", "version": "1"}}
-        await walker.ask("initialize", **hello)
+        await walker.say_hello()
         await walker.call("explode", {})
-        await walker.ask_everything()
+        await ask_everything(walker)
         assert "CODE-MARK" in server.report(created.id).fault
         check(walker, told=3)
 

@@ -1,10 +1,11 @@
 """Tools and MCP: the wire between an environment and an agent."""
 
+from spade_tools.control_client import ControlClient, open_control
 from spade_tools.episode import RequestError, ServedEpisode, open_episode
 from spade_tools.http import EpisodeApp, HttpServer, serve_http
 from spade_tools.mcp_env import FinishedPlay, MadeCall, McpEnv, McpTask
 from spade_tools.python_server import RUN_PYTHON, python_server, serve_python
-from spade_tools.remote import RemoteEpisode, RemoteEpisodes, open_remote_episodes
+from spade_tools.remote import EpisodeControl, RemoteEpisode, RemoteEpisodes, open_remote_episodes
 from spade_tools.server import EpisodeServer
 from spade_tools.settings import HttpSettings
 from spade_tools.stdio import serve_stdio, stop_signal
@@ -22,7 +23,9 @@ from spade_tools.types import (
 
 __all__ = [
     "RUN_PYTHON",
+    "ControlClient",
     "EpisodeApp",
+    "EpisodeControl",
     "EpisodeCreated",
     "EpisodeLimits",
     "EpisodeOutcome",
@@ -48,6 +51,7 @@ __all__ = [
     "ServedEpisode",
     "ToolAnswer",
     "Toolset",
+    "open_control",
     "open_episode",
     "open_remote_episodes",
     "open_toolset",

@@ -1,4 +1,7 @@
-"""The control plane: `POST /episodes`, `GET` and `DELETE /episodes/{id}`, for whoever holds the bearer token."""
+"""The control plane: `POST /episodes`, `GET` and `DELETE /episodes/{id}`, for whoever holds the bearer token.
+
+Both of the latter tell the whole transcript, or with `?last=N` the last N exchanges of it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from spade_tools.types import EpisodeRequest
 __all__ = ["ControlPlane"]
 
 _BODY_LIMIT = 64 * 1024
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _PATH = re.compile(r"/episodes(?:/([A-Za-z0-9_-]{1,64}))?/?")
 
 
@@ -47,10 +51,8 @@ class ControlPlane:
         identity = found[1]
         if identity is None and request.method == "POST":
             return await self._create(request)
-        if identity is not None and request.method == "GET":
-            return self._read(identity)
-        if identity is not None and request.method == "DELETE":
-            return await self._end(identity)
+        if identity is not None and request.method in ("GET", "DELETE"):
+            return await self._tell(identity, request)
         allowed = "POST" if identity is None else "GET, DELETE"
         return error_response(405, f"{request.method} is not for {request.url.path}; use {allowed}", Allow=allowed)
 
@@ -81,13 +83,19 @@ class ControlPlane:
             return error_response(503, f"the sandbox failed: {fault}", **{"Retry-After": "5"})
         return json_response(live.created(self._base_url), 201)
 
-    def _read(self, identity: str) -> Response:
-        live = self._table.get(identity)
-        return _unknown() if live is None else json_response(live.episode.report())
-
-    async def _end(self, identity: str) -> Response:
-        report = await self._table.end(identity)
-        return _unknown() if report is None else json_response(report)
+    async def _tell(self, identity: str, request: Request) -> Response:
+        """The report of an episode, which DELETE ends first."""
+        last = request.query_params.get("last")
+        if last is not None and not _NUMBER.fullmatch(last):
+            return error_response(400, f"last is {last[:20]!r}; wanted a number of exchanges")
+        if request.method == "DELETE":
+            report = await self._table.end(identity)
+        else:
+            live = self._table.get(identity)
+            report = None if live is None else live.episode.report()
+        if report is None:
+            return error_response(404, NO_EPISODE)
+        return json_response(report if last is None else report.with_last(int(last)))
 
 
 class _StrictLimits(msgspec.Struct, forbid_unknown_fields=True):
@@ -122,7 +130,3 @@ async def _body(request: Request) -> bytes:
     except ClientDisconnect as error:
         raise RequestError("the body was not sent to its end") from error
     return bytes(body)
-
-
-def _unknown() -> Response:
-    return error_response(404, NO_EPISODE)

@@ -26,7 +26,7 @@ from spade_tools.control import ControlPlane
 from spade_tools.rates import FailureLog
 from spade_tools.responses import NO_EPISODE, error_response, protocol_error
 from spade_tools.settings import HttpSettings
-from spade_tools.sockets import Connection, close_silent
+from spade_tools.sockets import Connection, close_overdue
 from spade_tools.table import EpisodeTable
 from spade_tools.types import EpisodeCreated, EpisodeReport, EpisodeRequest
 
@@ -73,12 +73,14 @@ class EpisodeApp:
             await protocol_error(status, told)(scope, receive, send)
         elif not live.bucket.take():
             await protocol_error(429, "too many requests to this episode; wait a second")(scope, receive, send)
+        elif not live.free_requests:
+            await protocol_error(429, "too many requests at once to this episode; wait for some")(scope, receive, send)
         else:
-            live.touch()
+            live.begin_request()
             try:
                 await live.app(scope, receive, send)
             finally:
-                live.touch()
+                live.end_request()
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = dict(scope["headers"])
@@ -179,12 +181,12 @@ class _Runner(uvicorn.Server):
 
 
 async def _sweep(table: EpisodeTable, runner: _Runner, settings: HttpSettings) -> None:
-    """The reaper: ends idle episodes and closes silent connections, over and over."""
+    """The reaper: ends idle episodes and closes overdue connections, over and over."""
     while True:
-        await asyncio.sleep(min(_SWEEP_SECONDS, settings.idle_seconds / 4))
+        await asyncio.sleep(min(_SWEEP_SECONDS, settings.idle_seconds / 4, settings.request_seconds / 4))
         try:
             await table.reap()
-            close_silent(runner.server_state.connections, settings.idle_seconds)
+            close_overdue(runner.server_state.connections, settings.request_seconds)
         except Exception:
             _logger.exception("the reaper failed; it goes on")
 

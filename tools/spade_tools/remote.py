@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from spade_environments import (
     Action,
-    EnvironmentFault,
     EnvironmentSpec,
     FaultKind,
     HostFault,
@@ -24,7 +22,8 @@ from spade_environments.env import OrderError
 from spade_environments.sandbox import Sandbox
 from spade_environments.validation import ArgumentValidator, CallError, CallErrorKind, check_reply
 from spade_tools.connection import McpUrl
-from spade_tools.http import serve_http
+from spade_tools.fault_text import read_fault
+from spade_tools.http import HttpServer, serve_http
 from spade_tools.refusals import malformed_result, over_result
 from spade_tools.reserved import FINISH_TURN, GET_TASK
 from spade_tools.settings import HttpSettings
@@ -45,16 +44,13 @@ _NOT_SENT = frozenset(
 _FOR_OURSELVES = HttpSettings(max_episodes=4096, calls_per_second=100_000, burst=100_000, idle_seconds=3600.0)
 """A server that nobody but its own process knows of: the rollout's limits hold, not those against strangers."""
 
-_FAULT = re.compile(rf"(?P<kind>{'|'.join(FaultKind)}) in (?P<phase>\w+)(?:: (?P<detail>.*))?", re.DOTALL)
-"""A `SandboxFault` as text."""
-
 
 class EpisodeControl(Protocol):
     """The control plane: makes episodes, tells the trainer how they stand, ends them."""
 
     async def create(self, request: EpisodeRequest) -> EpisodeCreated: ...
 
-    def report(self, identity: str) -> EpisodeReport | None: ...
+    async def report(self, identity: str, *, last: int | None = None) -> EpisodeReport | None: ...
 
     async def end(self, identity: str) -> EpisodeReport | None: ...
 
@@ -120,7 +116,7 @@ class RemoteEpisode:
         self._validator = ArgumentValidator(self._known)
         task = await toolset.call(ToolCall(name=GET_TASK.name, arguments={}))
         if task.is_error:
-            raise self._fault("reset")
+            raise await self._fault("reset")
         return Observation(role="user", text=_told(task, "observation", str))
 
     async def step(self, action: Action) -> StepResult:
@@ -145,8 +141,8 @@ class RemoteEpisode:
             self._known += observation.tools
             self._validator = ArgumentValidator(self._known)
         if _told(answer, "over", bool):
-            return self._ended(observation)
-        info = self._report().transcript[-1].info
+            return await self._ended(observation)
+        info = (await self._report()).transcript[-1].info
         return StepResult(observation=observation, reward=0.0, terminated=False, truncated=False, info=info)
 
     async def solution(self) -> tuple[Action, ...]:
@@ -185,10 +181,10 @@ class RemoteEpisode:
             return error
         return None
 
-    def _ended(self, observation: Observation) -> StepResult:
-        report = self._report()
+    async def _ended(self, observation: Observation) -> StepResult:
+        report = await self._report()
         if report.outcome not in (EpisodeOutcome.SCORED, EpisodeOutcome.AGENT_ERROR):
-            raise self._fault("step")
+            raise await self._fault("step")
         scored = report.outcome is EpisodeOutcome.SCORED
         result = StepResult(
             observation=observation,
@@ -200,35 +196,44 @@ class RemoteEpisode:
         self._last = result
         return result
 
-    def _report(self) -> EpisodeReport:
+    async def _report(self) -> EpisodeReport:
         created, _ = self._live()
-        report = self._control.report(created.id)
+        report = await self._control.report(created.id, last=1)
         if report is None:
             raise HostFault(FaultKind.HOST_FAULT, "step", "the server has no more of this episode; it was reaped")
         return report
 
-    def _fault(self, phase: str) -> SandboxFault:
+    async def _fault(self, phase: str) -> SandboxFault:
         """Why the episode failed, as the control plane tells it."""
-        report = self._report()
-        found = _FAULT.fullmatch(report.fault or "")
-        if found is None:
-            return HostFault(FaultKind.HOST_FAULT, phase, report.fault or "the server gave no reason")
-        kind = EnvironmentFault if report.outcome is EpisodeOutcome.ENVIRONMENT_FAULT else HostFault
-        return kind(FaultKind(found["kind"]), found["phase"], found["detail"] or "")
+        report = await self._report()
+        return read_fault(report.fault, phase, environments=report.outcome is EpisodeOutcome.ENVIRONMENT_FAULT)
 
 
 class RemoteEpisodes:
-    """What plays need of a sandbox, with every episode behind a URL of its own."""
+    """What plays need of a sandbox, with every episode behind a URL of its own.
+
+    Args:
+        control: of the server that has the episodes, on this machine or another.
+        sandbox: where gold actions are computed, which no episode URL tells.
+        offer: puts a spec before the server; without it the server plays only what it was started with.
+        seconds: wall-clock limit of each request.
+    """
 
     def __init__(
-        self, control: EpisodeControl, sandbox: Sandbox, *, offer: Callable[[EnvironmentSpec], None], seconds: float
+        self,
+        control: EpisodeControl,
+        sandbox: Sandbox,
+        *,
+        offer: Callable[[EnvironmentSpec], None] | None = None,
+        seconds: float = 120.0,
     ) -> None:
         self.control = control
         self._sandbox, self._offer, self._seconds = sandbox, offer, seconds
 
     async def open(self, spec: EnvironmentSpec) -> RemoteEpisode:
         """An episode of `spec`, not reset yet; a source that cannot be loaded is found out by `reset`."""
-        self._offer(spec)
+        if self._offer is not None:
+            self._offer(spec)
         return RemoteEpisode(self.control, spec, self._sandbox, seconds=self._seconds)
 
 
@@ -244,7 +249,17 @@ async def open_remote_episodes(
         seconds: wall-clock limit of each request.
     """
     async with serve_http((), sandbox, settings=settings or _FOR_OURSELVES) as server:
-        yield RemoteEpisodes(server, sandbox, offer=server.offer, seconds=seconds)
+        yield RemoteEpisodes(_OwnServer(server), sandbox, offer=server.offer, seconds=seconds)
+
+
+class _OwnServer:
+    """The control plane of a server in this process, without a wire."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self.create, self.end, self._server = server.create, server.end, server
+
+    async def report(self, identity: str, *, last: int | None = None) -> EpisodeReport | None:
+        return self._server.report(identity)
 
 
 def _told(answer: ToolAnswer, name: str, kind: type) -> Any:

@@ -104,6 +104,7 @@ class EpisodeServer:
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
+        _refuse_cursor(params)
         await self.episode.start()
         schema = output_schema(self.episode.mode)
         return ListToolsResult(tools=[_tool(spec, schema) for spec in self.tools()])
@@ -166,6 +167,7 @@ class EpisodeServer:
     async def _list_prompts(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
+        _refuse_cursor(params)
         return ListPromptsResult(prompts=[Prompt(name="task", description="The current instruction.")])
 
     async def _get_prompt(self, context: ServerRequestContext[Any], params: GetPromptRequestParams) -> GetPromptResult:
@@ -177,6 +179,7 @@ class EpisodeServer:
     async def _list_resources(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
+        _refuse_cursor(params)
         return ListResourcesResult(
             resources=[
                 Resource(uri=TASK_URI, name="task", description="The current instruction.", mime_type="text/plain"),
@@ -190,6 +193,7 @@ class EpisodeServer:
     async def _list_resource_templates(
         self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
+        _refuse_cursor(params)
         return ListResourceTemplatesResult(resource_templates=[])
 
     async def _read_resource(
@@ -244,6 +248,12 @@ class _Server(Server[Any]):
             extensions,
             protocol_version=protocol_version,
         )
+
+
+def _refuse_cursor(params: PaginatedRequestParams | None) -> None:
+    """Every list is told in one piece, so that no cursor was ever given out."""
+    if params is not None and params.cursor is not None:
+        raise MCPError(INVALID_PARAMS, "unknown cursor; the list comes in one piece")
 
 
 def _result(answer: Answer) -> dict[str, Any]:

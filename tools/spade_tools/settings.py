@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 __all__ = ["HttpSettings"]
 
+_ABOVE_ZERO = (
+    "max_episodes", "idle_seconds", "request_seconds", "body_bytes", "calls_per_second", "burst", "requests",
+    "sessions",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
@@ -17,9 +22,12 @@ class HttpSettings:
         port: 0 for any free one.
         allowed_hosts: values of the Host header beyond this machine's own names and `host`, without port.
         max_episodes: live at once; one more is refused.
-        idle_seconds: without a request, after which an episode is ended and a silent connection closed.
+        idle_seconds: without a request, after which an episode is ended.
+        request_seconds: within which a client must have sent the whole of a request that it has begun, and read an
+            answer; then its connection is closed.
         body_bytes: of one request.
         calls_per_second, burst: requests to one episode's URL.
+        requests: at once to one episode's URL, those that wait for their turn and open streams included.
         failures_per_minute: refused credentials and unknown episodes from one address, after which
             they are refused unread.
         sessions: of the older protocol, open at once on one episode.
@@ -30,14 +38,16 @@ class HttpSettings:
     allowed_hosts: tuple[str, ...] = ()
     max_episodes: int = 512
     idle_seconds: float = 900.0
+    request_seconds: float = 60.0
     body_bytes: int = 2 * 1024 * 1024
     calls_per_second: float = 200.0
     burst: int = 400
+    requests: int = 128
     failures_per_minute: int = 60
     sessions: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("max_episodes", "idle_seconds", "body_bytes", "calls_per_second", "burst", "sessions"):
+        for name in _ABOVE_ZERO:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} is {value!r}; wanted a finite number above 0")

@@ -1,4 +1,4 @@
-"""A client's connection that remembers when it was last heard from, so that half-open ones can be closed."""
+"""A client's connection that knows since when its client owes something, so that those who never give it are closed."""
 
 from __future__ import annotations
 
@@ -8,32 +8,53 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Connection", "close_silent"]
+__all__ = ["Connection", "close_overdue"]
 
 
 class Connection(H11Protocol):
-    """uvicorn's own has no limit on how long a client may take to send a request."""
+    """uvicorn's own limits neither how long a client may take to send a request nor how long to read the answer.
 
-    heard = 0.0
+    A trickle counts as little as silence: what is timed is the whole request, from its first byte to its last. Between
+    requests uvicorn's own limit holds.
+    """
+
+    _owed_since: float | None = None
+    _unread = 0
+    _unread_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        self.heard = time.monotonic()
+        self._owed_since = time.monotonic()
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        self.heard = time.monotonic()
+        if self._owed_since is None:
+            self._owed_since = time.monotonic()
         super().data_received(data)
+        if self._is_request_whole():
+            self._owed_since = None
 
-    def is_silent(self, now: float, seconds: float) -> bool:
-        """Whether a request that is due has not come for so long; one that is being answered is waited for."""
-        answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
-        return not answering and now - self.heard > seconds
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # it may begin with a request that has come in part meanwhile
+        self._owed_since = None if self._is_request_whole() else time.monotonic()
+
+    def is_overdue(self, now: float, seconds: float) -> bool:
+        """Whether a request, or the reading of an answer, has taken so long; to be asked now and then."""
+        unread = self.transport.get_write_buffer_size()
+        if self._unread == 0 or unread < self._unread:
+            self._unread_since = now
+        self._unread = unread
+        if unread and now - self._unread_since > seconds:
+            return True
+        return self._owed_since is not None and now - self._owed_since > seconds
+
+    def _is_request_whole(self) -> bool:
+        return self.cycle is not None and not self.cycle.more_body
 
 
-def close_silent(connections: Iterable[Any], seconds: float, now: float | None = None) -> int:
-    """Close the connections whose clients have been silent for so long; how many there were."""
+def close_overdue(connections: Iterable[Any], seconds: float, now: float | None = None) -> int:
+    """Close the connections whose clients have owed something for more than so long; how many there were."""
     now = time.monotonic() if now is None else now
-    silent = [connection for connection in connections if connection.is_silent(now, seconds)]
-    for connection in silent:
+    overdue = [connection for connection in connections if connection.is_overdue(now, seconds)]
+    for connection in overdue:
         connection.transport.abort()
-    return len(silent)
+    return len(overdue)

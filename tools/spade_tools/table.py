@@ -43,6 +43,7 @@ class LiveEpisode:
         self.episode = episode
         self.server = EpisodeServer(episode)
         self.bucket = TokenBucket(settings.calls_per_second, settings.burst)
+        self.free_requests = settings.requests
         self.idle_seconds = episode.limits.idle_seconds or settings.idle_seconds
         self.manager = StreamableHTTPSessionManager(
             self.server.server,
@@ -74,8 +75,14 @@ class LiveEpisode:
             max_turns=episode.own_max_turns,
         )
 
-    def touch(self) -> None:
-        """A request has begun or ended: the reaper's time starts anew."""
+    def begin_request(self) -> None:
+        """One more is under way: the reaper's time starts anew, as at its end."""
+        self.free_requests -= 1
+        self._last = time.monotonic()
+
+    def end_request(self) -> None:
+        """One less is."""
+        self.free_requests += 1
         self._last = time.monotonic()
 
     def is_idle(self, now: float) -> bool:

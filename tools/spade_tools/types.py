@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -153,6 +153,7 @@ class EpisodeReport:
         fault: what went wrong, for people.
         opening: the first observation, `None` before the first contact.
         turns: actions taken.
+        transcript: of them all, unless only the end was asked for.
     """
 
     id: str
@@ -167,3 +168,7 @@ class EpisodeReport:
     opening: str | None
     turns: int
     transcript: tuple[Exchange, ...]
+
+    def with_last(self, exchanges: int) -> EpisodeReport:
+        """The same, with the end of the transcript only; `turns` still counts all of it."""
+        return replace(self, transcript=self.transcript[max(0, len(self.transcript) - exchanges) :])

@@ -1,0 +1,95 @@
+"""Requests that are none, and params that do not fit: told in the terms of the protocol, and no turn is taken."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+import pytest
+from mcp.types import INVALID_PARAMS
+
+from spade_tools import EpisodeRequest
+from tests.tools.served import PULLS, over_http
+from tests.tools.walker import ENVELOPE, NEWER, OLDER, Walker
+
+VERSIONS = (NEWER, OLDER)
+
+
+async def walking(server, raw, version):
+    created = await server.create(EpisodeRequest(environment="vault", seed=3))
+    walker = Walker(raw, created.url, version)
+    await walker.say_hello()
+    await walker.tell("notifications/initialized")
+    await walker.call("get_task", {})
+    return created, walker
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_tool_call_sent_as_a_notification_does_nothing(version):
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        created, walker = await walking(server, raw, version)
+        answer = await walker.tell("tools/call", name="pull", arguments={"times": PULLS})
+        assert answer.status_code < 500
+        assert "result" not in answer.text
+        assert server.report(created.id).turns == 0
+        found = (await walker.call("pull", {"times": 1})).json()["result"]["structuredContent"]
+        assert found == {"observation": "the lever was pulled 1 times", "over": False}
+        assert server.report(created.id).turns == 1
+
+
+MALFORMED = {
+    "no name": {"arguments": {"times": 1}},
+    "arguments that are text": {"name": "pull", "arguments": '{"times": 1}'},
+    "arguments that are a list": {"name": "pull", "arguments": [1]},
+    "arguments that are a number": {"name": "pull", "arguments": 1},
+    "a progress token that is an object": {"name": "pull", "arguments": {"times": 1}, "_meta": {"progressToken": {}}},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("case", MALFORMED)
+async def test_malformed_params_are_told_as_invalid_and_the_episode_stays_as_it_was(case, version):
+    params = MALFORMED[case]
+    if version == NEWER:
+        params = params | {"_meta": ENVELOPE | params.get("_meta", {})}
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        created, walker = await walking(server, raw, version)
+        answer = await walker.ask_bare("tools/call", params)
+        assert answer.json()["error"]["code"] == INVALID_PARAMS
+        assert server.report(created.id).turns == 0
+        assert "structuredContent" in (await walker.call("pull", {"times": 1})).json()["result"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_call_without_arguments_has_none(version):
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        _, walker = await walking(server, raw, version)
+        found = (await walker.ask("tools/call", name="pull")).json()["result"]["structuredContent"]
+        assert found["error"] == "missing_argument"
+
+
+LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_cursor_that_nobody_gave_out_is_refused(version):
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        _, walker = await walking(server, raw, version)
+        for method in LISTS:
+            assert (await walker.ask(method, cursor="2")).json()["error"]["code"] == INVALID_PARAMS
+            assert "nextCursor" not in (await walker.ask(method)).json()["result"]
+
+
+async def test_requests_beyond_so_many_at_once_are_refused_and_those_before_them_are_answered():
+    async with over_http(requests=3) as server, httpx2.AsyncClient(limits=httpx2.Limits()) as raw:
+        created, walker = await walking(server, raw, NEWER)
+        at_once = [walker.call("pull", {"times": 1}) for _ in range(5)]
+        found = sorted(answer.status_code for answer in await asyncio.gather(*at_once))
+        assert found[:3] == [200, 200, 200]
+        assert set(found) <= {200, 429}
+        live = server.table.get(created.id)
+        assert (live.free_requests, server.report(created.id).turns) == (3, found.count(200))
+        live.free_requests = 0
+        refused = await walker.call("pull", {"times": 1})
+        assert (refused.status_code, "at once" in refused.text) == (429, True)
