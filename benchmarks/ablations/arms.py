@@ -76,9 +76,10 @@ class Size:
     plays: int
 
 
-# The shipped configuration gives the designer three updates on a dozen samples, most of them alone in their skill and
-# so without an advantage: nothing there could tell one designer's reward from another. Twelve slots every other rollout
-# are two a skill, six updates; a weight of 4 gives their few samples about the agent's share of the gradient.
+# The shipped configuration gives the designer three updates on a dozen samples, and four of its six skills one slot a
+# set, where an environment is compared with nothing but rejected attempts: no reward could tell itself from another
+# there. Twelve slots every other rollout are two a skill and six updates; a weight of 4 gives these few samples about
+# the agent's share of the gradient.
 _COMMON = (
     "run.keep_checkpoints=1",
     "selfplay.period=2",
