@@ -1,8 +1,12 @@
 """What a tool call costs over MCP: a served environment, sandbox on, against a bare SDK server that answers the same.
 
 Run `python benchmarks/mcp_latency.py [--quick]`. The bare server has the same tools, schemas and payload, and validates
-nothing. Both sides take turns in one run, so that they share the machine's load; compare figures of one run only.
+nothing. The sides take turns in one run, in changing order, so that they share the machine's load; compare figures of
+one run only. The ratio is that of the medians over all calls; beside it stands the range of the rounds' own ratios.
 Over stdio each episode is a process of its own; over HTTP all episodes share one server process.
+
+In memory, with one episode, a third side tells what is not the sandbox's doing: a bare server that does nothing but ask
+a plain process, which sends back what it is sent. No environment in a process of its own can be quicker than that.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
@@ -68,17 +73,20 @@ TEXT = "today: at place 7 stands thing 7, as it always has."
 WITHOUT_END = EpisodeLimits(turns=10_000)
 PATIENT = LocalSandboxSettings(limits=Limits(wall_floor=120.0, episode_wall=3600.0, episode_cpu=600.0))
 IN_MEMORY, STDIO, HTTP = "memory", "stdio", "http"
+BARE, OURS, PROCESS = "bare", "ours", "process"
+ECHO = "import os\nwhile data := os.read(0, 4096):\n    os.write(1, data)"
 ALLOWED = {IN_MEMORY: 1.5, STDIO: 1.15, HTTP: 1.15}
 """The ratio that each transport is held to."""
 
 
-def bare_server(tools: Sequence[Tool]) -> Server[Any]:
-    """What the SDK's documentation shows, with the given tools."""
+def bare_server(tools: Sequence[Tool], first: Callable[[], Any] = lambda: None) -> Server[Any]:
+    """What the SDK's documentation shows, with the given tools; each call does `first` first."""
 
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
         return ListToolsResult(tools=list(tools))
 
     async def call_tool(context: Any, params: Any) -> CallToolResult:
+        first()
         return CallToolResult(
             content=[TextContent(type="text", text=TEXT)],
             structured_content={"observation": TEXT, "over": False},
@@ -86,6 +94,23 @@ def bare_server(tools: Sequence[Tool]) -> Server[Any]:
 
     schemas = {tool.name: tool.input_schema for tool in tools}
     return Server("shelf", on_list_tools=list_tools, on_call_tool=call_tool, get_tool_input_schema=schemas.get)
+
+
+@contextmanager
+def plain_process() -> Iterator[Callable[[], bytes]]:
+    """A process without walls or work; a call sends it a step's bytes and waits until it has sent them back."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as run:
+        assert run.stdin is not None and run.stdout is not None
+        asked, told = run.stdin, run.stdout
+
+        def ask() -> bytes:
+            asked.write(b"x" * 200)
+            return told.read(4096)
+
+        yield ask
+        asked.close()
 
 
 async def episode_tools() -> list[Tool]:
@@ -101,9 +126,11 @@ async def episode_tools() -> list[Tool]:
 @asynccontextmanager
 async def clients_in_memory(side: str, count: int) -> AsyncIterator[list[Client]]:
     async with AsyncExitStack() as stack:
-        if side == "bare":
+        if side == BARE:
             tools = await episode_tools()
             servers = [bare_server(tools) for _ in range(count)]
+        elif side == PROCESS:
+            servers = [bare_server(await episode_tools(), stack.enter_context(plain_process()))]
         else:
             sandbox = await stack.enter_async_context(open_sandbox(PATIENT))
             request = EpisodeRequest(environment="shelf", limits=WITHOUT_END)
@@ -143,7 +170,7 @@ CLIENTS = {IN_MEMORY: clients_in_memory, STDIO: clients_over_stdio, HTTP: client
 
 async def serve(side: str, transport: str, episodes: int) -> None:
     """The server's side, in a process of its own."""
-    if side == "bare":
+    if side == BARE:
         server = bare_server(await episode_tools())
         if transport == STDIO:
             async with stdio_server() as (read, write):
@@ -192,20 +219,33 @@ async def call(clients: Sequence[Client], calls: int) -> list[float]:
 
 
 async def compare(transport: str, episodes: int, calls: int, rounds: int) -> dict[str, float]:
-    """Both sides in turn, `rounds` times; p50, p99 and their ratio."""
-    times: dict[str, list[float]] = {"bare": [], "ours": []}
-    async with CLIENTS[transport]("bare", episodes) as bare, CLIENTS[transport]("ours", episodes) as ours:
-        for _, clients in (("bare", bare), ("ours", ours)):
+    """The sides in turn, `rounds` times; p50, p99 and ratios to the bare one."""
+    names = [BARE, OURS, *([PROCESS] if (transport, episodes) == (IN_MEMORY, 1) else [])]
+    times: dict[str, list[list[float]]] = {name: [] for name in names}
+    async with AsyncExitStack() as stack:
+        sides = {name: await stack.enter_async_context(CLIENTS[transport](name, episodes)) for name in names}
+        for clients in sides.values():
             await call(clients, max(1, calls // 10))
         for number in range(rounds):
-            sides = [("bare", bare), ("ours", ours)]
-            for side, clients in sides if number % 2 else reversed(sides):
-                times[side] += await call(clients, calls)
+            first = number % len(names)
+            for name in names[first:] + names[:first]:
+                times[name].append(await call(sides[name], calls))
     found: dict[str, float] = {}
-    for side, each in times.items():
-        found[f"{side}_ms_p50"] = statistics.median(each)
-        found[f"{side}_ms_p99"] = statistics.quantiles(each, n=100)[98]
-    return found | {"ratio_p50": found["ours_ms_p50"] / found["bare_ms_p50"]}
+    for name, each in times.items():
+        together = [milliseconds for part in each for milliseconds in part]
+        found[f"{name}_ms_p50"] = statistics.median(together)
+        found[f"{name}_ms_p99"] = statistics.quantiles(together, n=100)[98]
+    ratios = [
+        statistics.median(ours) / statistics.median(bare) for ours, bare in zip(times[OURS], times[BARE], strict=True)
+    ]
+    found |= {
+        "ratio_p50": found["ours_ms_p50"] / found["bare_ms_p50"],
+        "ratio_low": min(ratios),
+        "ratio_high": max(ratios),
+    }
+    if PROCESS in times:
+        found["process_ratio_p50"] = found["process_ms_p50"] / found["bare_ms_p50"]
+    return found
 
 
 async def measure(quick: bool, transports: Sequence[str]) -> dict[str, float]:
@@ -227,17 +267,20 @@ def print_row(transport: str, episodes: int, found: dict[str, float]) -> None:
     allowed = f"at most {ALLOWED[transport]}" if episodes < 400 else "reported"
     print(
         f"{transport:8} {episodes:4} episodes  bare {found['bare_ms_p50']:7.3f} ms  ours {found['ours_ms_p50']:7.3f} ms"
-        f"  ratio {found['ratio_p50']:.3f} ({allowed})"
+        f"  ratio {found['ratio_p50']:.3f} ({allowed}; rounds {found['ratio_low']:.2f} to {found['ratio_high']:.2f})"
         f"  p99 {found['bare_ms_p99']:.2f} and {found['ours_ms_p99']:.2f} ms",
         flush=True,
     )
+    if "process_ratio_p50" in found:
+        told = f"{found['process_ms_p50']:.3f} ms, ratio {found['process_ratio_p50']:.3f} (reported)"
+        print(f"{'':25} bare, asking a plain process that sends back what it is sent: {told}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer calls, and 8 instead of 32 and 400 episodes")
     parser.add_argument("--transports", nargs="+", choices=list(CLIENTS), default=list(CLIENTS))
-    parser.add_argument("--serve", choices=("bare", "ours"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=(BARE, OURS), help=argparse.SUPPRESS)
     parser.add_argument("--over", choices=(STDIO, HTTP), help=argparse.SUPPRESS)
     parser.add_argument("--episodes", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
