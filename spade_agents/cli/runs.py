@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +31,6 @@ def watched() -> Iterator[ProgressReporter]:
     """Progress on stderr; what libraries print goes there too, so that standard output holds results alone."""
     from spade_agents.telemetry import open_progress
 
-    logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
     with redirect_stdout(sys.stderr), open_progress() as progress:
         yield progress
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -214,11 +215,13 @@ class DeepSpeedEngineConfig(EngineSettings):
         zero_stage: 0 (nothing), 1 (optimiser state), 2 (gradients too) or 3 (weights too) split over the processes.
         offload: `optimizer` keeps the optimiser's state in the host's memory, `all` the weights too; results are the
             same.
+        zero: more keys of DeepSpeed's table `zero_optimization`, such as `reduce_bucket_size`.
     """
 
     type: Literal["deepspeed"] = "deepspeed"
     zero_stage: Literal[0, 1, 2, 3] = 2
     offload: Literal["none", "optimizer", "all"] = "none"
+    zero: Mapping[str, int | float | bool | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         EngineSettings.__post_init__(self)
@@ -228,6 +231,9 @@ class DeepSpeedEngineConfig(EngineSettings):
             )
         if self.zero_stage not in (0, 1, 2, 3):
             raise ValueError(f"found zero_stage = {self.zero_stage}; wanted 0, 1, 2 or 3")
+        decided = {"stage", "offload_optimizer", "offload_param"} & self.zero.keys()
+        if decided:
+            raise ValueError(f"found {', '.join(sorted(decided))} in zero; set zero_stage and offload instead")
         least = {"none": 0, "optimizer": 1, "all": 3}[self.offload]
         if self.zero_stage < least:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The DeepSpeed engine: ZeRO 0 to 2 on one process, or data-parallel on the several that a launcher started."""
+"""The DeepSpeed engine: ZeRO 0 to 3 on one process, or data-parallel on the several that a launcher started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -21,17 +21,19 @@ from torch import Tensor, nn
 from spade_agents.errors import CheckpointError, SpadeError, UsageError
 from spade_agents.training.config import DeepSpeedEngineConfig
 from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer, prepare_model
+from spade_agents.training.forward import TrainableForward
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.training.schedule import set_learning_rate
 from spade_agents.training.torch_engine import open_reference, read_state, trainable
 from spade_agents.training.update import run_update, sample_logprobs, using_threads
+from spade_agents.training.zero3 import load_parts, load_split, save_parts, whole_state
 from spade_agents.trajectory import TrainingSample
 
 __all__ = ["DeepSpeedEngine"]
 
 T = TypeVar("T")
-_TAG, _RECORD, _REFERENCE = "zero", "engine.json", "reference.pt"
+_TAG, _RECORD, _REFERENCE, _PART = "zero", "engine.json", "reference.pt", "reference-{}.pt"
 _PATIENCE = timedelta(days=7)
 """How long followers wait for the next command: a rollout in between may take hours."""
 
@@ -45,27 +47,49 @@ class DeepSpeedEngine:
         model: a transformers causal language model, from now on the engine's own.
         config: settings.
         source: the folder it came from, whose tokenizer files travel with `export`.
+        reference: another copy of the model, for the KL penalty; made of `model` unless given.
     """
 
-    def __init__(self, model: Any, config: DeepSpeedEngineConfig, *, source: Path | None = None) -> None:
+    def __init__(
+        self, model: Any, config: DeepSpeedEngineConfig, *, source: Path | None = None, reference: Any = None
+    ) -> None:
         self.config = config
         self._source = source
         self._step = 0
         self._closed = False
-        # DeepSpeed takes one type of weights, frozen ones included.
-        self._model = prepare_model(model, config, narrow=False)
-        forward = trainable(self._model, config)
-        self._reference = open_reference(forward, config)
-        self._optimizer = optimizer = make_optimizer(self._model, config.optimizer)
         with _launched():
             deepspeed = _start(config)
+            # DeepSpeed takes one type of weights, frozen ones included.
+            self._model = prepare_model(model, config, narrow=False)
+            forward = trainable(self._model, config)
+            self._reference = self._held(deepspeed, forward, reference)
+            self._optimizer = optimizer = make_optimizer(self._model, config.optimizer)
             self._zero, *_ = deepspeed.initialize(model=forward, optimizer=optimizer, config=_settings(config))
         self._zero.eval()
+
+    def _held(self, deepspeed: Any, forward: TrainableForward, model: Any) -> Callable[..., Tensor] | None:
+        """The reference; at stage 3 it is split over the processes as the weights are."""
+        config = self.config
+        if model is not None:
+            found: Any = trainable(model.to(config.device).eval().requires_grad_(False), config)
+        else:
+            found = open_reference(forward, config)
+        if config.zero_stage < 3 or not isinstance(found, nn.Module):
+            return cast("Callable[..., Tensor] | None", found)
+        engine, *_ = deepspeed.initialize(model=found, config=_settings(config, trains=False))
+        engine.eval()
+        return cast("Callable[..., Tensor]", engine)
 
     @classmethod
     def open(cls, config: DeepSpeedEngineConfig, folder: Path) -> DeepSpeedEngine:
         """See `open_engine`."""
-        return cls(load_model(folder), config, source=folder)
+        if config.zero_stage < 3:
+            return cls(load_model(folder), config, source=folder)
+        with _launched():
+            _start(config)
+            needs_copy = config.loss.kl_coefficient > 0.0 and config.lora is None
+            model, other = (load_split(folder, _settings(config)) if wanted else None for wanted in (True, needs_copy))
+        return cls(model, config, source=folder, reference=other)
 
     @property
     def step(self) -> int:
@@ -81,6 +105,11 @@ class DeepSpeedEngine:
         return dist.get_world_size()
 
     @property
+    def in_step(self) -> bool:
+        """See `Backend`: weights are split at stage 3."""
+        return self.config.zero_stage == 3
+
+    @property
     def forward(self) -> Callable[..., Tensor]:
         """The forward pass of an update."""
         zero: Callable[..., Tensor] = self._zero
@@ -92,7 +121,7 @@ class DeepSpeedEngine:
 
     def _update(self, samples: Sequence[TrainingSample], replay: Sequence[SupervisedSample]) -> UpdateMetrics:
         set_learning_rate(self._optimizer, self.config.optimizer, self._step)
-        with using_threads(self.config.threads):
+        with _local_rank(), using_threads(self.config.threads):
             metrics = run_update(
                 self, samples, replay, config=self.config, reference=self._reference, step=self._step + 1
             )
@@ -120,8 +149,13 @@ class DeepSpeedEngine:
 
     def logprobs(self, samples: Sequence[TrainingSample]) -> tuple[tuple[float, ...], ...]:
         # Stages 0 to 2 keep whole weights on every rank, so rank 0 scores alone.
+        if self.in_step:
+            self._lead("logprobs", tuple(samples))
+        return self._logprobs(samples)
+
+    def _logprobs(self, samples: Sequence[TrainingSample]) -> tuple[tuple[float, ...], ...]:
         config = self.config
-        with using_threads(config.threads):
+        with _local_rank(), using_threads(config.threads):
             return sample_logprobs(
                 self._zero.module,
                 samples,
@@ -131,10 +165,17 @@ class DeepSpeedEngine:
             )
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        return full_precision(self._model)
+        if not self.in_step:
+            return full_precision(self._model)
+        self._lead("state")
+        return self._state()
+
+    def _state(self) -> Mapping[str, Tensor]:
+        with _local_rank():
+            return whole_state(self._model, keep=self.rank == 0)
 
     def export(self, folder: Path) -> None:
-        export_model(self._model, folder, source=self._source)
+        export_model(self._model, folder, source=self._source, state=self.state_dict() if self.in_step else None)
 
     def save(self, folder: Path) -> None:
         self._lead("save", folder)
@@ -142,9 +183,12 @@ class DeepSpeedEngine:
 
     def _save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._zero.save_checkpoint(str(folder), tag=_TAG)
+        with _local_rank():
+            self._zero.save_checkpoint(str(folder), tag=_TAG)
+        if self.in_step and isinstance(self._reference, nn.Module):
+            save_parts(self._reference, folder / _PART.format(self.rank))
         if self.rank == 0:
-            if isinstance(self._reference, nn.Module):
+            if isinstance(self._reference, nn.Module) and not self.in_step:
                 torch.save(self._reference.state_dict(), folder / _REFERENCE)
             (folder / _RECORD).write_text(json.dumps(self._record() | {"step": self._step}) + "\n")
         dist.barrier()
@@ -188,8 +232,11 @@ class DeepSpeedEngine:
 
     def _try_load(self, folder: Path) -> str | None:
         try:
-            path, _ = self._zero.load_checkpoint(str(folder), tag=_TAG)
-            if isinstance(self._reference, nn.Module):
+            with _local_rank():
+                path, _ = self._zero.load_checkpoint(str(folder), tag=_TAG)
+            if self.in_step and isinstance(self._reference, nn.Module):
+                load_parts(self._reference, folder / _PART.format(self.rank))
+            elif isinstance(self._reference, nn.Module):
                 self._reference.load_state_dict(read_state(folder / _REFERENCE))
         except Exception as error:  # Corrupt bytes make the unpickler raise nearly anything.
             return str(error) or type(error).__name__
@@ -198,7 +245,13 @@ class DeepSpeedEngine:
     def follow(self) -> None:
         if self.rank == 0:
             raise UsageError("rank 0 leads; call follow() on the other ranks only")
-        actions: dict[str, Callable[..., Any]] = {"update": self._update, "save": self._save, "load": self._load}
+        actions: dict[str, Callable[..., Any]] = {
+            "update": self._update,
+            "save": self._save,
+            "load": self._load,
+            "logprobs": self._logprobs,
+            "state": self._state,
+        }
         with _deaf_to_interrupts():
             while True:
                 name, *arguments = _broadcast(None)
@@ -263,6 +316,19 @@ def _launched() -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
+@contextmanager
+def _local_rank() -> Iterator[None]:
+    """What ZeRO-3 asks for whenever it is at work; a launcher has set it for as long as the process lives."""
+    if "LOCAL_RANK" in os.environ:
+        yield
+        return
+    os.environ["LOCAL_RANK"] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop("LOCAL_RANK")
+
+
 def _start(config: DeepSpeedEngineConfig) -> Any:
     """Import DeepSpeed and join the process group."""
     cpu = torch.device(config.device).type == "cpu"
@@ -275,6 +341,8 @@ def _start(config: DeepSpeedEngineConfig) -> Any:
     if cpu:
         # Its shared-memory all-reduce wants a C++ compiler and a minute or more at the first start; gloo does the same.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    if not cpu:
+        torch.get_device_module(config.device).set_device(int(os.environ["LOCAL_RANK"]))
     if not dist.is_initialized():
         deepspeed.init_distributed("gloo" if cpu else "nccl", timeout=_PATIENCE, verbose=False)
     return deepspeed
@@ -287,13 +355,20 @@ def _free_port() -> int:
         return port
 
 
-def _settings(config: DeepSpeedEngineConfig) -> dict[str, Any]:
+def _settings(config: DeepSpeedEngineConfig, *, trains: bool = True) -> dict[str, Any]:
     """DeepSpeed's own configuration; batch sizes are formal, since boundaries are set micro-batch by micro-batch."""
+    zero: dict[str, Any] = {"stage": config.zero_stage, "overlap_comm": False, **config.zero}
+    if config.offload != "none" and trains:
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if config.offload == "all":
+        zero["offload_param"] = {"device": "cpu"}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "gradient_clipping": config.optimizer.gradient_clip,
-        "zero_optimization": {"stage": config.zero_stage, "overlap_comm": False},
+        "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
+        # The optimiser is torch's own also where its state is offloaded: DeepSpeed's would be compiled first.
+        "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 1_000_000_000,
     }

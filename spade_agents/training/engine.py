@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -84,6 +85,7 @@ def open_engine(config: EngineConfig, folder: Path) -> TrainingEngine:
     Raises:
         UsageError: no such folder, or no model in it.
     """
+    logging.getLogger("DeepSpeed").addFilter(_is_news)
     if isinstance(config, DeepSpeedEngineConfig):
         from spade_agents.training.deepspeed_engine import DeepSpeedEngine
 
@@ -91,3 +93,8 @@ def open_engine(config: EngineConfig, folder: Path) -> TrainingEngine:
     from spade_agents.training.torch_engine import TorchEngine
 
     return TorchEngine.open(config, folder)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of DeepSpeed's is worth printing: that it takes the CPU, it says whenever it is imported."""
+    return "Setting accelerator to CPU" not in record.getMessage()

@@ -55,10 +55,17 @@ def prepare_model(model: Any, config: EngineSettings, *, narrow: bool = True) ->
     return model.to(config.device).eval()
 
 
-def export_model(model: Any, folder: Path, *, source: Path | None) -> None:
-    """Write configuration and weights, adapters merged in, and beside them the tokenizer and template of `source`."""
+def export_model(model: Any, folder: Path, *, source: Path | None, state: Mapping[str, Tensor] | None = None) -> None:
+    """Write configuration and weights, adapters merged in, and beside them the tokenizer and template of `source`.
+
+    Args:
+        model: whose weights, unless `state` has them.
+        folder: is made.
+        source: may be `None`.
+        state: all weights, where the model does not hold them whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder, state_dict=dict(merged_state(model)))
+    model.save_pretrained(folder, state_dict=dict(merged_state(model) if state is None else state))
     for path in sorted(source.iterdir()) if source and source.resolve() != folder.resolve() else ():
         if path.is_file() and path.suffix not in _WEIGHTS and path.name not in _WRITTEN:
             shutil.copyfile(path, folder / path.name)
@@ -71,8 +78,9 @@ def full_precision(model: nn.Module) -> Mapping[str, Tensor]:
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
     """AdamW in two groups: matrices with weight decay, vectors without."""
-    matrices = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.ndim < 2]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if _dimensions(parameter) >= 2]
+    vectors = [parameter for parameter in trained if _dimensions(parameter) < 2]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
@@ -80,3 +88,8 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ada
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
     )
+
+
+def _dimensions(parameter: nn.Parameter) -> int:
+    """Of the whole parameter: one that ZeRO-3 has split lies flat."""
+    return len(getattr(parameter, "ds_shape", parameter.shape))

@@ -38,6 +38,7 @@ class TorchEngine:
 
     rank = 0
     ranks = 1
+    in_step = False
 
     def __init__(self, model: Any, config: TorchEngineConfig, *, source: Path | None = None) -> None:
         self.config = config

@@ -47,6 +47,11 @@ class Backend(Protocol):
     @property
     def forward(self) -> Callable[..., Tensor]: ...
 
+    @property
+    def in_step(self) -> bool:
+        """Whether all ranks must make the same passes in the same order, because each holds a part of every layer."""
+        ...
+
     def backward(self, loss: Tensor, *, last: bool) -> None:
         """Add a loss's gradient to the step's sum over all ranks; `last` of this rank's micro-batches or not."""
         ...
@@ -144,15 +149,17 @@ def _part(work: list[Work], *, rank: int, ranks: int) -> list[Work]:
     hands = deal([piece.tokens.input_ids.numel() for piece in work], ranks=ranks)
     mine = [work[index] for index in hands[rank]]
     empty = SupervisedBatch(tokens=collate([SupervisedSample(token_ids=(0, 0), mask=(False, True))]), weight=0.0)
-    return mine + [empty] * (len(hands[0]) - len(mine))
+    return mine + [empty] * (max(map(len, hands)) - len(mine))
 
 
 def _with_old(backend: Backend, share: _Share, device: str) -> _Share:
     """π_old before the first of several steps."""
-    with torch.no_grad():
-        old = [
-            backend.forward(*piece.tokens.to(device)) if isinstance(piece, MicroBatch) else None for piece in share.work
-        ]
+    old: list[Tensor | None] = []
+    for piece in share.work:
+        is_policy = isinstance(piece, MicroBatch)
+        with torch.no_grad():
+            scores = backend.forward(*piece.tokens.to(device)) if is_policy or backend.in_step else None
+        old.append(scores if is_policy else None)
     return _Share(work=share.work, old=old)
 
 
@@ -162,6 +169,9 @@ def _accumulate(
     stats: list[TokenStats] = []
     for index, (piece, old) in enumerate(zip(share.work, share.old, strict=True)):
         if isinstance(piece, SupervisedBatch):
+            if backend.in_step and reference is not None:
+                with torch.no_grad():
+                    reference(*piece.tokens.to(config.device))
             loss = supervised_loss(backend.forward, piece.to(config.device))
             stats.append(TokenStats(replay_loss=loss.item(), replay_tokens=piece.targets if piece.weight else 0))
             loss = loss * config.loss.replay_weight

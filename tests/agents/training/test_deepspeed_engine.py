@@ -23,16 +23,18 @@ from spade_agents.training.config import (
     Precision,
 )
 from spade_agents.training.deepspeed_engine import DeepSpeedEngine
+from spade_agents.training.zero3 import split
 from tests.agents.training.conformance import CONFIG, REPLAY, check_conformance, reference_run
 from tests.agents.training.toy import toy_llama, toy_samples
 
 
 def config(stage: int = 2, **changes) -> DeepSpeedEngineConfig:
     shared = DeepSpeedEngineConfig(optimizer=CONFIG.optimizer, loss=CONFIG.loss, token_budget=CONFIG.token_budget)
-    return replace(shared, zero_stage=stage, **changes)
+    zero = {"stage3_param_persistence_threshold": 0} if stage == 3 else {}
+    return replace(shared, zero_stage=stage, zero=zero, **changes)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_one_process_gives_the_loss_gradient_norm_and_weights_of_the_torch_engine(stage: int):
     check_conformance(DeepSpeedEngine(toy_llama(), config(stage)), reference_run())
 
@@ -65,7 +67,7 @@ def test_weights_without_fp32_masters_are_refused():
         config(2, precision=Precision.BF16_WEIGHTS)
 
 
-@pytest.mark.parametrize("stage", [0, 2])
+@pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_loaded_engine_goes_on_to_the_bit(tmp_path: Path, stage: int):
     settings = config(stage, loss=replace(CONFIG.loss, kl_coefficient=0.005))
     engine, samples = DeepSpeedEngine(toy_llama(), settings), toy_samples(6)
@@ -79,8 +81,9 @@ def test_a_loaded_engine_goes_on_to_the_bit(tmp_path: Path, stage: int):
     assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in engine.state_dict().items())
 
 
-def test_scoring_exporting_and_bf16_work_as_in_the_torch_engine(tmp_path: Path):
-    engine, samples = DeepSpeedEngine(toy_llama(), config(2, precision=Precision.BF16)), toy_samples(6)
+@pytest.mark.parametrize("stage", [2, 3])
+def test_scoring_exporting_and_bf16_work_as_in_the_torch_engine(tmp_path: Path, stage: int):
+    engine, samples = DeepSpeedEngine(toy_llama(), config(stage, precision=Precision.BF16)), toy_samples(6)
     engine.update(samples, replay=REPLAY)
     assert [len(row) for row in engine.logprobs(samples)] == [len(sample.token_ids) for sample in samples]
     engine.export(tmp_path)
@@ -119,12 +122,53 @@ def test_a_single_process_leaves_no_launcher_variables_behind():
     assert not {"RANK", "WORLD_SIZE", "MASTER_PORT"} & os.environ.keys()
 
 
+@pytest.mark.parametrize(("stage", "offload"), [(2, "optimizer"), (3, "optimizer"), (3, "all")])
+def test_what_is_offloaded_changes_no_result(stage: int, offload: str):
+    check_conformance(DeepSpeedEngine(toy_llama(), config(stage, offload=offload)), reference_run())
+
+
+def test_a_split_model_is_read_and_trained_from_a_folder_with_its_reference(tmp_path: Path):
+    toy_llama().save_pretrained(tmp_path)
+    changes = {"loss": replace(CONFIG.loss, kl_coefficient=0.05)}
+    engine = DeepSpeedEngine.open(config(3, **changes), tmp_path)
+    assert split(engine._model)
+    assert split(engine._reference)
+    check_conformance(engine, reference_run(**changes))
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_adapters_are_trained_and_merged_at_every_stage(stage: int):
+    changes = {"lora": LoraConfig(rank=2), "loss": replace(CONFIG.loss, kl_coefficient=0.05)}
+    check_conformance(DeepSpeedEngine(toy_llama(), config(stage, **changes)), reference_run(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"zero_stage": 2, "offload": "all"}, "wanted 3 or above"),
+        ({"zero_stage": 0, "offload": "optimizer"}, "wanted 1 or above"),
+        ({"zero": {"stage": 1}}, "set zero_stage and offload instead"),
+    ],
+)
+def test_settings_of_deepspeed_that_contradict_each_other_are_refused(changes, told):
+    with pytest.raises(ValueError, match=told):
+        DeepSpeedEngineConfig(**changes)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 1, 2])
-def test_two_processes_with_uneven_micro_batches_end_at_the_single_process_weights(tmp_path: Path, stage: int):
+@pytest.mark.parametrize(
+    ("stage", "kind"), [(0, "plain"), (1, "plain"), (2, "plain"), (3, "plain"), (2, "steps"), (3, "steps"), (3, "lora")]
+)
+def test_two_processes_end_at_the_weights_of_one_whoever_gets_which_micro_batches(
+    tmp_path: Path, stage: int, kind: str
+):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "tests.agents.training.conformance", str(stage), str(tmp_path)]
+    command += ["-m", "tests.agents.training.conformance", str(stage), kind, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report == {"ranks": 2, "micro_batches": [2, 1], "resumed": True}
+    assert (report["ranks"], report["resumed"]) == (2, True)
+    if kind != "steps":
+        assert report["pieces"] == [[3, 3], [1, 6], [6, 0]]  # the second update also has a piece of replay
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "model").state_dict()
+    assert exported.keys() == toy_llama().state_dict().keys()
