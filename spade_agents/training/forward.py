@@ -42,7 +42,13 @@ class Tokens(NamedTuple):
     def to(self, device: torch.device | str) -> Tokens:
         """The same on another device."""
         places = None if self.position_ids is None else self.position_ids.to(device)
-        return Tokens(*(part.to(device) for part in self[:4]), places, self.layout)
+        return self._replace(
+            input_ids=self.input_ids.to(device),
+            positions=self.positions.to(device),
+            targets=self.targets.to(device),
+            temperatures=self.temperatures.to(device),
+            position_ids=places,
+        )
 
 
 class TrainableForward(nn.Module):
