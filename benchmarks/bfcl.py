@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spade_environments import Reply
-from spade_evals.suites.bfcl.calls import gold_actions, step_of
+from spade_evals.suites.bfcl.calls import gold_messages, step_of
 from spade_evals.suites.bfcl.categories import MULTI_TURN, SINGLE_TURN
 from spade_evals.suites.bfcl.environment import bfcl_python
 from spade_evals.suites.bfcl.suite import BfclSuite
@@ -104,9 +103,9 @@ def _single(task: Task) -> str:
 
 def _turns(task: Task) -> list[list[object]]:
     turns: list[list[object]] = [[]]
-    for action in gold_actions(task.data["gold"], (*task.tools, *task.data["later"])):
-        turns[-1].append("" if isinstance(action, Reply) else step_of("", [action]))
-        if isinstance(action, Reply):
+    for message in gold_messages(task.data["gold"], (*task.tools, *task.data["later"])):
+        turns[-1].append(step_of("", message.calls))
+        if not message.calls:
             turns.append([])
     return turns[:-1]
 

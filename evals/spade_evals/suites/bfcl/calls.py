@@ -16,9 +16,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spade_environments import Action, Reply, ToolCall, ToolSpec
+from spade_agents.messages import Message
+from spade_environments import ToolCall, ToolSpec
 
-__all__ = ["Step", "gold_actions", "step_of", "without_programs"]
+__all__ = ["Step", "gold_messages", "step_of", "without_programs"]
 
 Step = list[dict[str, str]] | str
 """What one completion was: calls, each by name with its arguments as JSON; or text."""
@@ -71,19 +72,23 @@ def _plain(name: str, arguments: str, known: frozenset[str]) -> tuple[str, str]:
     return re.sub(r"\W", "_", name)[:100] + "_", "{}"
 
 
-def gold_actions(turns: Sequence[Sequence[str]], tools: Sequence[ToolSpec]) -> list[Action]:
-    """What carries out a multi-turn entry's published answer: one call a message, and an empty reply after each turn.
+def gold_messages(turns: Sequence[Sequence[str]], tools: Sequence[ToolSpec]) -> list[Message]:
+    """What carries out a multi-turn entry's published answer: a message with all calls of a turn, and an empty one.
+
+    One call a message would not do: the package ends a turn after some twenty messages, and answers have longer ones.
 
     Args:
         turns: the answer, whose calls are spelt as Python, with literal arguments.
         tools: of the entry, those that it offers later too.
     """
     names = {tool.name: list(tool.parameters["properties"]) for tool in tools}
-    actions: list[Action] = []
+    messages: list[Message] = []
     for turn in turns:
-        actions += [_call(source, names) for source in turn]
-        actions.append(Reply(text=""))
-    return actions
+        if turn:
+            calls = tuple(_call(source, names) for source in turn)
+            messages.append(Message(role="assistant", content="", calls=calls))
+        messages.append(Message(role="assistant", content=""))
+    return messages
 
 
 def _call(source: str, names: Mapping[str, Sequence[str]]) -> ToolCall:

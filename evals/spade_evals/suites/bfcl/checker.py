@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_NAME = "spade_eval"
+_NAME = "spade-eval"
 _MEMORY = 4 << 30
 _AT_ONCE = 2
 _CHUNK = 64

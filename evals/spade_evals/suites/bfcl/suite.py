@@ -19,7 +19,7 @@ from spade_agents.policy.scripted import ScriptedPolicy
 from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion
 from spade_evals.suite import Missing, Runtime, SuiteData, UnscorableError, complete_task
-from spade_evals.suites.bfcl.calls import gold_actions, without_programs
+from spade_evals.suites.bfcl.calls import gold_messages, without_programs
 from spade_evals.suites.bfcl.categories import MULTI_TURN, NOT_OFFLINE, SINGLE_TURN, chosen_columns, shares
 from spade_evals.suites.bfcl.checking import Checker
 from spade_evals.suites.bfcl.environment import VERSION, bfcl_folder, bfcl_python
@@ -151,7 +151,11 @@ class BfclSuite:
 def _policy(policy: Policy, task: Task) -> Policy:
     """The policy, or for `scripted:gold` one that plays the published answer."""
     if isinstance(policy, ScriptedPolicy) and policy.needs_solution and task.column in MULTI_TURN:
-        return policy.with_solution(gold_actions(task.data["gold"], (*task.tools, *task.data["later"])))
+        gold = gold_messages(task.data["gold"], (*task.tools, *task.data["later"]))
+        return ScriptedPolicy(
+            lambda conversation, _: gold[sum(message.role == "assistant" for message in conversation.messages)],
+            name=policy.info.name,
+        )
     return policy
 
 

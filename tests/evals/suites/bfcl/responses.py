@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
-from spade_environments import Reply
-from spade_evals.suites.bfcl.calls import gold_actions, step_of
+from spade_evals.suites.bfcl.calls import gold_messages, step_of
 
 
 def plain(value):
@@ -48,12 +47,11 @@ def gold_response(task):
 def gold_turns(task):
     """A right result of a multi-turn entry: by turn and step what the package's handler gives."""
     turns, now = [], []
-    for action in gold_actions(task.data["gold"], (*task.tools, *task.data["later"])):
-        if isinstance(action, Reply):
+    for message in gold_messages(task.data["gold"], (*task.tools, *task.data["later"])):
+        now += [step_of("", [call]) for call in message.calls]
+        if not message.calls:
             turns.append([*now, ""])
             now = []
-        else:
-            now.append(step_of("", [action]))
     return turns
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spade_environments import Reply, ToolCall, ToolSpec
-from spade_evals.suites.bfcl.calls import gold_actions, step_of, without_programs
+from spade_environments import ToolCall, ToolSpec
+from spade_evals.suites.bfcl.calls import gold_messages, step_of, without_programs
 
 KNOWN = frozenset({"cd", "sort", "sum"})
 
@@ -61,17 +61,16 @@ def test_refused_calls_stay_refused_when_they_are_graded_again():
     assert without_programs(once, KNOWN) == once == [{"a_b__c___": "{}"}, {"exit_": "{}"}]
 
 
-def test_published_answers_become_one_call_a_message_and_a_reply_for_each_turn():
+def test_a_published_answer_becomes_a_message_with_a_turns_calls_and_an_empty_one_after_it():
     tools = [
         ToolSpec(name="mv", description="", parameters={"properties": {"source": {}, "destination": {}}}),
         ToolSpec(name="ls", description="", parameters={"properties": {"a": {}}}),
     ]
-    actions = gold_actions([["mv('a.txt', destination='b')", "ls(a=True)"], []], tools)
-    assert actions == [
+    acting, *silent = gold_messages([["mv('a.txt', destination='b')", "ls(a=True)"], []], tools)
+    assert acting.calls == (
         ToolCall(name="mv", arguments={"source": "a.txt", "destination": "b"}),
         ToolCall(name="ls", arguments={"a": True}),
-        Reply(text=""),
-        Reply(text=""),
-    ]
+    )
+    assert [(message.content, message.calls) for message in silent] == [("", ()), ("", ())]
     with pytest.raises(ValueError, match="is no call"):
-        gold_actions([["a.b()"]], tools)
+        gold_messages([["a.b()"]], tools)
