@@ -106,3 +106,15 @@ async def test_a_client_that_does_not_read_its_answers_is_cut_off():
         assert close_overdue(server._connections, LIMIT, now) == 0
         assert close_overdue(server._connections, LIMIT, now + LIMIT + 1) == 1
         writer.transport.abort()
+
+
+async def test_nonsense_is_refused_and_leaves_no_line_in_the_log(caplog):
+    async with over_http() as server:
+        for sent in (b"\x16\x03\x01\x02", b"GET / HTTP/9\r\n\r\n", b"x" * 70_000, HEAD + b"Upgrade: websocket\r\n"
+                     b"Connection: upgrade\r\n\r\n"):  # fmt: skip
+            reader, writer = await asyncio.open_connection(*address(server))
+            writer.write(sent + b"\r\n\r\n")
+            writer.write_eof()
+            assert (await reader.read(12)).startswith(b"HTTP/1.1 40")
+            writer.close()
+    assert [record.getMessage() for record in caplog.records] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Connection", "close_overdue"]
+
+_logger = logging.getLogger(__name__)
+_logger.setLevel(logging.ERROR)  # what strangers send is no news: a line for each would fill the terminal and the disk
 
 
 class Connection(H11Protocol):
@@ -23,6 +27,7 @@ class Connection(H11Protocol):
     _unread_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
+        self.logger = _logger
         self._owed_since = time.monotonic()
         super().connection_made(transport)
 
