@@ -59,6 +59,13 @@ def test_packed_attention_and_its_gradients_equal_the_librarys_under_the_layouts
         torch.testing.assert_close(a, b)
 
 
+def test_packed_attentions_gradient_agrees_with_finite_differences():
+    layout = pack([(*range(50, 60), 1, 2), (*range(50, 60), 3), (4,)]).layout
+    assert torch.autograd.gradcheck(
+        lambda *parts: packed_attention(*parts, scaling=0.3, layout=layout), tensors(layout.length, heads=2)
+    )
+
+
 def test_long_rows_whose_probabilities_are_not_kept_equal_the_fused_kernel():
     query, key, value = tensors(KEPT_SPAN + 1, dtype=torch.float32)
     ours = causal_attention(query, key, value, scaling=0.3)

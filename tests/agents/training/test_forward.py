@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+import spade_agents.nano
 from spade_agents.errors import PolicyError, UsageError
 from spade_agents.training.batch import MicroBatch, collate, micro_batches
 from spade_agents.training.config import LossConfig, Normalisation, Packing, Precision
+from spade_agents.training.folder import load_model
 from spade_agents.training.forward import TrainableForward
 from spade_agents.training.loss import policy_loss
 from tests.agents.training.toy import prompted_samples, toy_llama, toy_samples
+
+NANO = Path(spade_agents.nano.__file__).parent / "model"
 
 
 def toy_qwen() -> Qwen3ForCausalLM:
@@ -58,6 +64,22 @@ def test_packed_and_shared_rows_give_the_plain_loss_and_gradient_to_1e_5(packing
     assert gradient.keys() == expected.keys()
     for name, value in gradient.items():
         torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
+
+
+def test_nanos_shared_rows_give_its_plain_loss_and_gradient_to_1e_5():
+    plain, expected = loss_and_gradient(TrainableForward(load_model(NANO)), Packing.PADDED)
+    loss, gradient = loss_and_gradient(TrainableForward(load_model(NANO)), Packing.SHARED)
+    assert loss == pytest.approx(plain, abs=1e-5)
+    for name, value in gradient.items():
+        torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
+
+
+def test_logits_are_computed_for_trained_tokens_alone():
+    forward, rows = TrainableForward(toy_llama()), []
+    forward.model.lm_head.register_forward_pre_hook(lambda _, given: rows.append(len(given[0])))
+    (batch,) = batches(Packing.SHARED)
+    forward(*batch.tokens)
+    assert rows == [sum(sum(sample.mask) for sample in prompted_samples())]
 
 
 def test_a_shared_prompt_is_computed_once():
