@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from spade_agents.designer.memory_types import MemoryRecord
-from spade_agents.errors import UsageError
+from spade_agents.policy.sqlite_errors import described_error
 from spade_environments import Skill
 
 __all__ = ["MemoryStore"]
@@ -67,7 +68,9 @@ class MemoryStore:
             connection.executescript(_TABLES)
             connection.execute(f"{_JOINED} limit 1").fetchone()
         except sqlite3.Error as error:
-            raise UsageError(f"the memory {where} cannot be used: {error}; give a memory.sqlite of a run") from error
+            raise described_error(
+                error, f"the memory {where}", f"cannot be used: {error}; give a memory.sqlite of a run"
+            ) from error
         return cls(connection, where)
 
     def __len__(self) -> int:
@@ -76,9 +79,7 @@ class MemoryStore:
 
     def append(self, record: MemoryRecord) -> None:
         """Add a record at the end; its environment is written where it is new."""
-        connection = self._connection
-        connection.execute("begin immediate")
-        try:
+        with self._transaction() as connection:
             connection.execute(
                 "insert or ignore into environments values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -107,10 +108,6 @@ class MemoryStore:
                     record.fault,
                 ),
             )
-            connection.execute("commit")
-        except BaseException:
-            connection.execute("rollback")
-            raise
 
     def newest(self, count: int) -> list[MemoryRecord]:
         """The newest records with a win rate and without a fault, oldest first."""
@@ -145,20 +142,43 @@ class MemoryStore:
 
     def truncate(self, rows: int) -> None:
         """Keep the first `rows` records, and the environments that they are about."""
-        self._connection.execute("begin immediate")
-        self._connection.execute("delete from outcomes where number > ?", (rows,))
-        self._connection.execute("delete from environments where id not in (select environment_id from outcomes)")
-        self._connection.execute("commit")
+        with self._transaction() as connection:
+            connection.execute("delete from outcomes where number > ?", (rows,))
+            connection.execute("delete from environments where id not in (select environment_id from outcomes)")
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of what is written inside, or nothing of it.
+
+        Raises:
+            InfrastructureError: there is no room.
+            UsageError: the file is damaged.
+        """
+        try:
+            self._connection.execute("begin immediate")
+            try:
+                yield self._connection
+                self._connection.execute("commit")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("rollback")
+                raise
+        except sqlite3.Error as error:
+            raise described_error(
+                error, f"the memory {self.where}", f"cannot be written: {error}; put a whole copy back"
+            ) from error
+
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise UsageError(f"the memory {self.where} cannot be read: {error}; put a whole copy back") from error
+            raise described_error(
+                error, f"the memory {self.where}", f"cannot be read: {error}; put a whole copy back"
+            ) from error
 
 
 def _record(row: tuple[Any, ...]) -> MemoryRecord:

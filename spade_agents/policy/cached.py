@@ -14,6 +14,7 @@ from spade_agents.errors import UsageError
 from spade_agents.messages import Conversation
 from spade_agents.policy.budget import Budget
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
+from spade_agents.policy.sqlite_errors import described_error
 from spade_agents.trajectory import Completion
 
 __all__ = ["CachedPolicy", "CompletionCache", "Spent"]
@@ -54,12 +55,13 @@ class CompletionCache:
             connection.execute(_TABLE)
             connection.execute("select key, price, completion from completions limit 1")
         except sqlite3.Error as error:
-            raise UsageError(f"the cache of completions {where} cannot be used: {error}; give another file") from error
+            what = f"the cache of completions {where}"
+            raise described_error(error, what, f"cannot be used: {error}; give another file") from error
         return cls(connection, where)
 
     def get(self, key: str) -> Completion | None:
         """What was answered to this request, or `None` where it was never asked."""
-        row = self.connection.execute("select completion from completions where key = ?", (key,)).fetchone()
+        row = self._run("select completion from completions where key = ?", key).fetchone()
         try:
             return None if row is None else msgspec.json.decode(row[0], type=Completion)
         except msgspec.DecodeError as error:
@@ -68,14 +70,19 @@ class CompletionCache:
     def put(self, key: str, model: str, completion: Completion, price: float) -> None:
         """Keep an answer; one that is kept already stays."""
         used = completion.usage
-        self.connection.execute(
+        self._run(
             "insert or ignore into completions values (?, ?, ?, ?, ?, ?)",
-            (key, model, used.prompt_tokens, used.completion_tokens, price, msgspec.json.encode(completion)),
+            key,
+            model,
+            used.prompt_tokens,
+            used.completion_tokens,
+            price,
+            msgspec.json.encode(completion),
         )
 
     def spent(self) -> Spent:
         """Sums over everything kept."""
-        row = self.connection.execute(
+        row = self._run(
             "select count(*), sum(prompt_tokens), sum(completion_tokens), sum(price) from completions"
         ).fetchone()
         return Spent(completions=row[0], prompt_tokens=row[1] or 0, completion_tokens=row[2] or 0, price=row[3] or 0.0)
@@ -83,6 +90,19 @@ class CompletionCache:
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
+
+    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run a statement.
+
+        Raises:
+            InfrastructureError: there is no room.
+            UsageError: the file is damaged.
+        """
+        try:
+            return self.connection.execute(statement, values)
+        except sqlite3.Error as error:
+            what = f"the cache of completions {self.where}"
+            raise described_error(error, what, f"is damaged ({error}); remove it") from error
 
 
 @dataclass(slots=True, kw_only=True)

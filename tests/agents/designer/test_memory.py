@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from spade_agents.designer.memory import Memory, MemoryQuery, MemoryRecord, MemorySettings, Retired
-from spade_agents.errors import CheckpointError, UsageError
+from spade_agents.errors import CheckpointError, InfrastructureError, UsageError
 from spade_environments import Skill
 
 RETRIEVAL, SELECTION = Skill.DATA_RETRIEVAL, Skill.TOOL_SELECTION
@@ -159,3 +159,15 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path):
         connection.execute("create table outcomes (number integer)")
     with pytest.raises(UsageError, match="cannot be used"):
         Memory.open(other)
+
+
+def test_a_full_disk_is_no_damaged_file_and_nothing_is_half_written(tmp_path):
+    memory = Memory.open(tmp_path / "memory.sqlite")
+    memory.add(record(1))
+    memory.store._connection.execute("pragma max_page_count = 6")
+    with pytest.raises(InfrastructureError, match="make room and go on"):
+        memory.add(record(2, source="class E: pass\n" * 4000))
+    assert ids(memory.store.all()) == ["1"]
+    memory.store._connection.execute("pragma max_page_count = 10000")
+    memory.add(record(2))
+    assert ids(memory.store.all()) == ["1", "2"]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spade_agents.errors import UsageError
+from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.budget import Budget, BudgetSpentError
 from spade_agents.policy.cached import CachedPolicy, CompletionCache
@@ -113,3 +113,13 @@ async def test_a_failed_request_gives_back_what_was_held_for_it():
         with pytest.raises(RuntimeError, match="down"):
             await policy.complete(ASKED, SAMPLING, seed=seed)
     assert policy.budget.spent == 0.0
+
+
+def test_a_full_disk_is_no_damaged_file(tmp_path):
+    cache = CompletionCache.open(tmp_path / "c.sqlite")
+    cache.put("a", "m", Completion(text="kept"), 0.0)
+    cache.connection.execute("pragma max_page_count = 4")
+    with pytest.raises(InfrastructureError, match="make room and go on"):
+        cache.put("b", "m", Completion(text="x" * 100_000), 0.0)
+    assert cache.get("a").text == "kept"
+    assert cache.get("b") is None
