@@ -72,8 +72,8 @@ def file_rows(path: Path) -> Iterator[Row]:
     if kind == ".parquet":
         yield from parquet_rows(path)
     elif kind in _TEXTS:
-        with _opened(path) as file:
-            yield {"id": path.name, "text": file.read()}
+        with _opened(path) as opened:
+            yield {"id": path.name, "text": opened.read()}
     elif kind in _LINES:
         yield from _json_rows(path)
     else:
