@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "no C++ compiler found: DeepSpeed needs one (on Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt torch==2.13.0
-	DS_BUILD_OPS=0 $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[train,agents,sandbox,eval,pools,dev]'
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[train,agents,sandbox,eval,pools,corpus,dev]'
 	@touch $@
 
 demo: $(INSTALLED)  ## run the whole self-play loop from the shipped model and name its report
