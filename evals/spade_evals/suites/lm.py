@@ -124,21 +124,25 @@ class LmSuite:
             UsageError: no such task, or one that is no generation.
         """
         from lm_eval.tasks import TaskManager
+        from lm_eval.tasks._yaml_loader import load_yaml
 
         manager = TaskManager(include_path=None if self.data is None else str(self.data))
         for name in names:
             wanted = _named(name)
             if wanted.task not in manager.all_subtasks:
                 raise UsageError(f"lm-eval has no task {wanted.task!r}{_near(wanted.task, manager)}")
-            entry = manager.task_index[wanted.task]
+            path = Path(str(manager.task_index[wanted.task].yaml_path))
+            _refuse_unfit(wanted, load_yaml(path, resolve_func=False))
             try:
                 built = manager.load(wanted.task)["tasks"][wanted.task]
             except Exception as error:  # whatever keeps its data from coming
                 told = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
                 self._missing[name] = f"lm-eval cannot load it, and may need a network for its data: {told}"
                 continue
-            _refuse_unfit(wanted, built)
-            self._built[name], self._paths[name] = built, Path(str(entry.yaml_path))
+            filters = [one.name for one in built._filters]
+            if wanted.filter and wanted.filter not in filters:
+                raise UsageError(f"{wanted.task!r} has no filter {wanted.filter!r}; it has: {', '.join(filters)}")
+            self._built[name], self._paths[name] = built, path
 
     def _settings(self, name: str) -> ColumnSettings:
         said = dict(self._built[name].config.generation_kwargs or {}) if name in self._built else {}
@@ -164,17 +168,14 @@ def _near(task: str, manager: Any) -> str:
     return f"; did you mean {near[0]!r}?" if near else "; its list: lm-eval ls tasks"
 
 
-def _refuse_unfit(wanted: _Named, built: Any) -> None:
-    if built.OUTPUT_TYPE != "generate_until":
+def _refuse_unfit(wanted: _Named, settings: Mapping[str, Any]) -> None:
+    kind = settings.get("output_type", "generate_until")
+    if kind != "generate_until":
         raise UsageError(
-            f"the task {wanted.task!r} is {built.OUTPUT_TYPE}, which needs the probabilities of given texts; "
-            "wanted one of generate_until"
+            f"the task {wanted.task!r} is {kind}, which needs the probabilities of given texts; wanted generate_until"
         )
-    if getattr(built, "UNSAFE_CODE", False):
+    if settings.get("unsafe_code"):
         raise UsageError(f"the task {wanted.task!r} runs the model's code by itself; use reasoning:livecodebench_v6")
-    filters = [one.name for one in built._filters]
-    if wanted.filter and wanted.filter not in filters:
-        raise UsageError(f"{wanted.task!r} has no filter {wanted.filter!r}; it has: {', '.join(filters)}")
 
 
 def _task(column: str, number: int, built: Any, doc: dict[str, Any]) -> Task:
