@@ -118,3 +118,18 @@ async def test_nonsense_is_refused_and_leaves_no_line_in_the_log(caplog):
             assert (await reader.read(12)).startswith(b"HTTP/1.1 40")
             writer.close()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+async def test_whoever_holds_on_to_many_connections_keeps_nobody_out():
+    async with over_http(connections=4) as server:
+        held = [await asyncio.open_connection(*address(server)) for _ in range(12)]
+        created = await server.create(EpisodeRequest(environment="vault", seed=3))
+        async with Client(created.url) as client:
+            for times in range(1, 5):
+                await client.call_tool("pull", {"times": times})
+                held.append(await asyncio.open_connection(*address(server)))
+            assert server.connections <= 4
+        assert server.report(created.id).turns == 4
+        assert await is_cut_off(held[0][0])
+        for _, writer in held:
+            writer.transport.abort()

@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.requests import Request
@@ -156,8 +159,9 @@ async def serve_http(
         host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
         url = f"http://{host}:{port}"
         app = EpisodeApp(table, chosen, token=token, base_url=url)
+        connection: Any = partial(Connection, limit=_most_connections(chosen))
         config = uvicorn.Config(
-            app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+            app, http=connection, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
             proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         runner = _Runner(config)
@@ -189,6 +193,14 @@ async def _sweep(table: EpisodeTable, runner: _Runner, settings: HttpSettings) -
             close_overdue(runner.server_state.connections, settings.request_seconds)
         except Exception:
             _logger.exception("the reaper failed; it goes on")
+
+
+def _most_connections(settings: HttpSettings) -> int:
+    """At most half of the descriptors that this process may have: the episodes need some too."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return settings.connections
+    return min(settings.connections, descriptors // 2)
 
 
 def _listen(settings: HttpSettings) -> socket.socket:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 __all__ = ["HttpSettings"]
 
 _ABOVE_ZERO = (
-    "max_episodes", "idle_seconds", "request_seconds", "body_bytes", "calls_per_second", "burst", "requests",
-    "sessions",
+    "max_episodes", "idle_seconds", "request_seconds", "connections", "body_bytes", "calls_per_second", "burst",
+    "requests", "sessions",
 )  # fmt: skip
 
 
@@ -25,6 +25,8 @@ class HttpSettings:
         idle_seconds: without a request, after which an episode is ended.
         request_seconds: within which a client must have sent the whole of a request that it has begun, and read an
             answer; then its connection is closed.
+        connections: open at once, or half of the descriptors that the process may have, if those are fewer; one more
+            takes the place of the one whose client has owed a request for longest.
         body_bytes: of one request.
         calls_per_second, burst: requests to one episode's URL.
         requests: at once to one episode's URL, those that wait for their turn and open streams included.
@@ -39,6 +41,7 @@ class HttpSettings:
     max_episodes: int = 512
     idle_seconds: float = 900.0
     request_seconds: float = 60.0
+    connections: int = 2048
     body_bytes: int = 2 * 1024 * 1024
     calls_per_second: float = 200.0
     burst: int = 400

@@ -19,17 +19,24 @@ class Connection(H11Protocol):
     """uvicorn's own limits neither how long a client may take to send a request nor how long to read the answer.
 
     A trickle counts as little as silence: what is timed is the whole request, from its first byte to its last. Between
-    requests uvicorn's own limit holds.
+    requests uvicorn's own limit holds. Where there are more than `limit` connections, the one whose client has owed a
+    request for longest makes room, so that nobody keeps others out by holding on to many.
     """
+
+    def __init__(self, *arguments: Any, limit: int, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.logger = _logger
+        self._limit = limit
 
     _owed_since: float | None = None
     _unread = 0
     _unread_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        self.logger = _logger
-        self._owed_since = time.monotonic()
         super().connection_made(transport)
+        if len(self.connections) > self._limit:
+            self._make_room()
+        self._owed_since = time.monotonic()
 
     def data_received(self, data: bytes) -> None:
         if self._owed_since is None:
@@ -51,6 +58,12 @@ class Connection(H11Protocol):
         if unread and now - self._unread_since > seconds:
             return True
         return self._owed_since is not None and now - self._owed_since > seconds
+
+    def _make_room(self) -> None:
+        owing = [other for other in self.connections if isinstance(other, Connection) and other._owed_since is not None]
+        slowest = min(owing, key=lambda other: other._owed_since or 0.0, default=self)
+        self.connections.discard(slowest)  # at once: it is told of its end at the event loop's next turn
+        slowest.transport.abort()
 
     def _is_request_whole(self) -> bool:
         return self.cycle is not None and not self.cycle.more_body
