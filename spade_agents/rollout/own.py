@@ -21,6 +21,8 @@ class OwnEnvironment:
         skill: what it trains.
         domain: everyday domain or topic.
         hint: for the hinted arm, or `None`.
+        generator: `library/task` of the public generator that its instances come from, such as
+            `reasoning_gym/countdown`: an evaluation of that task is then not held out. Empty for none.
     """
 
     name: str
@@ -28,6 +30,7 @@ class OwnEnvironment:
     skill: Skill = Skill.API_ORCHESTRATION
     domain: str = "general"
     hint: str | None = None
+    generator: str = ""
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -38,7 +41,7 @@ class OwnEnvironment:
             skill=self.skill,
             domain=self.domain,
             hint=self.hint,
-            provenance={"kind": "own"},
+            provenance={"kind": "own", **({"generator": self.generator} if self.generator else {})},
         )
 
 

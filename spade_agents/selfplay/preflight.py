@@ -305,12 +305,17 @@ def _designer(settings: RunSettings) -> None:
 
 def _fixed_pool(settings: RunSettings) -> tuple[EnvironmentSpec, ...]:
     pool = settings.selfplay.pool
-    return trainable_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) else ()
+    return trainable_specs(pool.source) if isinstance(pool, StaticPool | FrontierPool) and not _is_named(pool) else ()
+
+
+def _is_named(pool: StaticPool | FrontierPool) -> bool:
+    """Whether the pool is a function's rather than a folder's."""
+    return ":" in pool.source and not Path(pool.source).exists()
 
 
 def _own_environments(settings: RunSettings) -> tuple[OwnEnvironment, ...]:
     pool = settings.selfplay.pool
-    if not isinstance(pool, OwnPool):
+    if not (isinstance(pool, OwnPool) or (isinstance(pool, StaticPool | FrontierPool) and _is_named(pool))):
         return ()
     own = tuple(_named(pool.source, "selfplay.pool.source")())
     names = {environment.name for environment in own if isinstance(environment, OwnEnvironment)}

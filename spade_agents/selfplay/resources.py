@@ -145,9 +145,7 @@ class Resources:
         scored, wanted = self.policy.score(tokens), self.engine.logprobs([sample])[0][1:]
         difference = fmean(abs(ours - theirs) for ours, theirs in zip(scored, wanted, strict=True))
         engine = self.settings.sampler
-        tolerance = (
-            engine.tolerance if isinstance(engine, VllmSettings) else self.settings.training.arrival_tolerance
-        )
+        tolerance = engine.tolerance if isinstance(engine, VllmSettings) else self.settings.training.arrival_tolerance
         if not difference <= tolerance:
             raise InfrastructureError(
                 f"after update {self.engine.step} the policy does not sample with the engine's weights: their "

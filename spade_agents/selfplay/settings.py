@@ -153,7 +153,8 @@ class StaticPool(Section):
 
     type: Literal["static"] = "static"
     source: str = "catalogue"
-    """`catalogue`, a pool folder, or a folder of files `NAME.py` with spec and certificate beside them."""
+    """`catalogue`, a pool folder, a folder of files `NAME.py` with spec and certificate beside them, or
+    `package.module:name` as for `own`, such as `spade_evals.pools:reasoning_gym`."""
 
 
 class FrontierPool(Section):

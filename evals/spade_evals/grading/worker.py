@@ -139,6 +139,79 @@ class ReasoningGymGrader:
         return float(score)
 
 
+class ReasoningGymPuzzles:
+    """Sets a puzzle of the library from its seed, or, given an answer, scores it."""
+
+    forks = True
+
+    def __init__(self) -> None:
+        import reasoning_gym
+
+        self._library = reasoning_gym
+
+    def prepare(self, arguments: dict[str, Any]) -> None: ...
+
+    def grade(self, arguments: dict[str, Any]) -> dict[str, str] | float:
+        made, entry = _set(self._puzzle, arguments)
+        if arguments["answer"] is None:
+            return {"question": str(entry["question"]), "answer": str(entry["answer"] or "")}
+        return float(made.score_answer(answer=arguments["answer"], entry=entry))
+
+    def _puzzle(self, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        made = self._library.create_dataset(
+            arguments["name"], size=1, seed=arguments["seed"], **arguments["parameters"]
+        )
+        return made, made[0]
+
+
+class RlvePuzzles:
+    """Sets a puzzle of RLVE from its seed and level, or, given an answer, scores it."""
+
+    forks = True
+
+    def __init__(self) -> None:
+        from Gym.environment import manual_seed
+        from Gym.environments import identifier2environment
+        from Gym.parameter_controllers import identifier2controller
+
+        self._environments, self._controllers, self._seed = identifier2environment, identifier2controller, manual_seed
+
+    def prepare(self, arguments: dict[str, Any]) -> None: ...
+
+    def grade(self, arguments: dict[str, Any]) -> dict[str, str] | float:
+        puzzle = _set(self._puzzle, arguments)
+        if arguments["answer"] is None:
+            gold = (puzzle.parameter or {}).get("reference_answer")
+            return {"question": puzzle.prompt_generator(), "answer": "" if gold is None else str(gold)}
+        return float(puzzle.verifier(f"<answer>{arguments['answer']}</answer>")["reward"])
+
+    def _puzzle(self, arguments: dict[str, Any]) -> Any:
+        """As the library's own `generator` sets it, but for the thread that this has for a limit of time."""
+        controller = self._controllers[arguments["name"]]()
+        for _ in range(arguments["parameters"]["level"]):
+            controller.update()
+        choices, seed = controller.get_parameter_list(), arguments["seed"]
+        puzzle = self._environments[arguments["name"]](answer_markers=("<answer>", "</answer>"))
+        puzzle.seed, puzzle.parameter = seed, deepcopy(choices[seed % len(choices)])
+        self._seed(seed)
+        puzzle._generate()
+        if puzzle.parameter is None:
+            raise ValueError("nothing was generated")
+        return puzzle
+
+
+def _set(puzzle: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]) -> Any:
+    """The puzzle that the arguments name; that it cannot be set is no answer's doing, and is told apart."""
+    try:
+        return puzzle(arguments)
+    except Exception as error:
+        raise UnsetPuzzle(f"{type(error).__name__}: {error}") from error
+
+
+class UnsetPuzzle(Exception):  # noqa: N818
+    """A library could not set a puzzle."""
+
+
 class AceBenchScenarios:
     """What ACEBench's scenario classes answer to the last message's calls, and the states that all messages left.
 
@@ -201,6 +274,52 @@ class AceBenchScenarios:
             return f"Error during execution: {error}"
 
 
+class LmGrader:
+    """The first metric of a task of lm-eval, of what a filter leaves of an answer.
+
+    A task is made without its data: one row of it stands for every split.
+    """
+
+    forks = True
+
+    def __init__(self) -> None:
+        from datasets import Dataset, DatasetDict
+        from lm_eval.api.instance import Instance
+        from lm_eval.api.task import ConfigurableTask
+        from lm_eval.tasks._yaml_loader import load_yaml
+
+        class OneRow(ConfigurableTask):  # type: ignore[misc]
+            row: ClassVar[dict[str, Any]] = {}
+
+            def download(self, *_: Any, **__: Any) -> None:
+                names = (self.config.training_split, self.config.validation_split, self.config.test_split)
+                rows = Dataset.from_list([self.row])
+                fewshot = self.config.fewshot_split
+                self.dataset = DatasetDict({name: rows for name in (*names, fewshot) if name is not None})
+
+        self._one_row, self._instance, self._read = OneRow, Instance, load_yaml
+        self._made: dict[str, Any] = {}
+
+    def prepare(self, arguments: dict[str, Any]) -> None:
+        path = arguments["path"]
+        if path not in self._made:
+            settings = self._read(path)
+            for key in ("tag", "group", "task_list"):
+                settings.pop(key, None)
+            task = type("Task", (self._one_row,), {"row": arguments["row"]})
+            self._made[path] = task(config=settings)
+
+    def grade(self, arguments: dict[str, Any]) -> float | str:
+        task, doc = self._made[arguments["path"]], arguments["doc"]
+        request = self._instance("generate_until", doc, ("", {}), 0, ("task", 0, 1), [arguments["answer"]])
+        for chosen in task._filters:
+            chosen.apply([request])
+        name = arguments["filter"] or task._filters[0].name
+        found = task.process_results(doc, [request.filtered_resps[name]])
+        value = next(iter(found.values()))
+        return float(value) if isinstance(value, int | float) else repr(value)[:200]
+
+
 def _as_read(outcome: Any) -> Any:
     """An outcome as the dialogue shows it: written as text, and read back where that is JSON."""
     text = outcome
@@ -218,7 +337,10 @@ def _as_read(outcome: Any) -> Any:
 _GRADERS: dict[str, Callable[[], Grader]] = {
     "math": MathGrader,
     "reasoning_gym": ReasoningGymGrader,
+    "reasoning_gym_puzzles": ReasoningGymPuzzles,
+    "rlve_puzzles": RlvePuzzles,
     "acebench": AceBenchScenarios,
+    "lm": LmGrader,
 }
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Protocol
 from spade_agents.errors import UsageError
 from spade_agents.policy.protocol import Sampling
 from spade_evals.suite import Missing, Runtime, SuiteData, complete_task
+from spade_evals.suites.checkpoints import trained_generators
 from spade_evals.suites.columns.choice import GpqaColumn
 from spade_evals.suites.columns.generated import ReasoningGymColumn
 from spade_evals.suites.columns.mathematics import AimeColumn
@@ -70,6 +72,7 @@ class ReasoningSuite:
     """All columns, or those that `part` names, comma-separated (`rg` for the four generated ones)."""
 
     part: str = ""
+    model: str = ""
     data: Path | None = None
     protocol: str = "paper"
     seed: int = 0
@@ -102,7 +105,15 @@ class ReasoningSuite:
             found, digests = self._sources[name].load()
             tasks += found
             checksums |= digests
-        return SuiteData(tasks=tuple(tasks), checksums=checksums)
+        return SuiteData(tasks=tuple(tasks), checksums=checksums, trained_on=self._trained_on(tasks))
+
+    def _trained_on(self, tasks: Sequence[Task]) -> dict[str, int]:
+        """By generated column, how many of its tasks the model was trained on instances of."""
+        known = trained_generators(self.model)
+        met = Counter(
+            task.column for task in tasks if task.column in GYM_COLUMNS and f"reasoning_gym/{task.id}" in known
+        )
+        return dict(met)
 
     async def attempt(self, task: Task, epoch: int, runtime: Runtime) -> Sample:
         return await complete_task(self, await self._sources[task.column].opened(task, epoch), epoch, runtime)

@@ -65,7 +65,13 @@ def _environments(part: str, options: SuiteOptions) -> Suite:
 def _reasoning(part: str, options: SuiteOptions) -> Suite:
     from spade_evals.suites.reasoning import ReasoningSuite
 
-    return ReasoningSuite(part=part, data=options.data, protocol=options.protocol or "paper", seed=options.seed)
+    return ReasoningSuite(
+        part=part,
+        model=options.model,
+        data=options.data,
+        protocol=options.protocol or "paper",
+        seed=options.seed,
+    )
 
 
 def _acebench(part: str, options: SuiteOptions) -> Suite:
