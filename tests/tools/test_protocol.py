@@ -93,3 +93,11 @@ async def test_requests_beyond_so_many_at_once_are_refused_and_those_before_them
         live.free_requests = 0
         refused = await walker.call("pull", {"times": 1})
         assert (refused.status_code, "at once" in refused.text) == (429, True)
+
+
+async def test_an_episodes_url_may_end_in_a_slash():
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        created, walker = await walking(server, raw, NEWER)
+        walker.url += "/"
+        assert (await walker.call("pull", {"times": 1})).status_code == 200
+        assert server.report(created.id).turns == 1

@@ -61,7 +61,7 @@ class EpisodeApp:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        path = scope["path"]
+        path = scope["path"].removesuffix("/")
         if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
             await self._play(path[len(_PREFIX) : -len(_SUFFIX)], scope, receive, send)
         else:
