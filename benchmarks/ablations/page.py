@@ -18,6 +18,7 @@ __all__ = ["page", "print_tables", "sentences"]
 
 OTHERS = ("held-out, less the start's", "held-out, less SPADE's", "learnable, less SPADE's")
 HEADS = ("arm", "what it is", "runs", *FIGURES.values(), *OTHERS, "min")
+FEWEST_PAIRS = 5
 COMPARED = ("held-out", "learnable")
 PAIRED_HEADS = ("seed", "SPADE", "frozen designer", "gain")
 MEASURE = (
@@ -103,15 +104,14 @@ def _designer_learns(found: Paired) -> tuple[str, bool]:
             False,
         )
     told = (
-        f"The learnable share of the trained designer's designs is {_signed(found.gain)} against the frozen one's "
+        f"the learnable share of the trained designer's designs is {_signed(found.gain)} against the frozen one's "
         f"over {found.gain.n} paired seeds"
     )
-    if found.gain.low > 0:
-        return f"The designer learns: {told[0].lower()}{told[1:]}.", True
-    if found.gain.high < 0:
-        return f"The designer gets worse: {told[0].lower()}{told[1:]}.", True
-    few = "" if found.gain.n >= 5 else " (fewer than five)"
-    return f"That the designer learns: {told[0].lower()}{told[1:]}{few}; the interval holds 0.", False
+    if found.gain.n < FEWEST_PAIRS:
+        return f"Whether the designer learns, yet: {told}; at least {FEWEST_PAIRS} are needed.", False
+    if not found.gain.excludes_zero:
+        return f"That the designer learns: {told}; the interval holds 0.", False
+    return f"The designer {'learns' if found.gain.low > 0 else 'gets worse'}: {told}.", True
 
 
 def _tables(rows: Sequence[ArmRow], found: Paired) -> list[StudyTable]:

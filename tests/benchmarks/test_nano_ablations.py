@@ -250,7 +250,11 @@ def test_a_gain_is_shown_only_where_its_interval_excludes_nought():
     even = paired({seed: pair(rates[seed % 3], rates[(seed + 1) % 3]) for seed in range(3)}, {})
     shown, not_shown = sentences([], even)
     assert not shown
-    assert any("That the designer learns" in line and "(fewer than five)" in line for line in not_shown)
+    assert any("Whether the designer learns" in line and "at least 5 are needed" in line for line in not_shown)
+    few = paired({seed: pair(rates[seed % 3], (0.5, 0.9, 1.0, 0.0)) for seed in range(4)}, {})
+    assert few.gain is not None
+    assert few.gain.low > 0
+    assert sentences([], few)[0] == (), "four seeds show nothing yet"
 
 
 def test_a_pair_without_a_design_that_can_be_played_is_left_out():
