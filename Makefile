@@ -13,7 +13,7 @@ export OMP_NUM_THREADS ?= 1
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help venv demo test test-slow test-mcp test-vllm test-eval eval-baseline eval-gate check format clean
+.PHONY: help venv demo test test-slow test-mcp test-vllm test-eval test-lm eval-baseline eval-gate check format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,14 @@ test-eval: $(INSTALLED)  ## instrument checks against other checkers: make test-
 	$(if $(DATA),$(BIN)/spade-eval setup acebench)
 	SPADE_EVAL_DATA="$(DATA)" $(BIN)/python -m pytest tests/evals -m "slow or not slow" -rs $(PYTEST_ARGS)
 	@test -n "$(DATA)" || { echo "no DATA given: ACEBench's checks count as not run; make test-eval DATA=DIR"; exit 3; }
+
+# lm-eval's own pins are apart from ours, and so is the environment that its tasks are tried in.
+LM := .cache/lm
+
+test-lm:  ## try lm-eval's tasks in an environment of their own, made under .cache
+	test -x $(LM)/bin/python || $(PYTHON) -m venv $(LM)
+	$(LM)/bin/python -m pip install --disable-pip-version-check --quiet -e '.[eval,lm]' pytest pytest-asyncio pytest-timeout
+	$(LM)/bin/python -m pytest tests/evals/suites/test_lm.py tests/evals/test_hostile.py -k "lm or sums" $(PYTEST_ARGS)
 
 # Plays of held-out programs, each instance fixed: the same weights give the same plays, but for rounding.
 GATE := --model nano --suite "environments:spade_agents.nano.heldout:heldout_specs(known)" --n 4 --max-tokens 64

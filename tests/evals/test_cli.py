@@ -130,21 +130,6 @@ def test_what_is_missing_is_named_before_anything_runs_and_is_taken_up_once_it_i
     assert "is not the file that" in err
 
 
-def test_a_model_that_answers_with_a_program_does_nothing(tmp_path, capsys):
-    mark = tmp_path / "mark"
-    program = f"__import__('os').system('touch {mark}')"
-    said = f"```python\n{program}\n```\n<answer>{program}</answer> \\boxed{{{program}}} [{program}]"
-    (tmp_path / "hostile.jsonl").write_text(json.dumps({"text": said}) + "\n")
-    (tmp_path / "aime25.jsonl").write_text('{"prompt": "1 + 1?", "answer": 2}\n')
-    model = f"scripted:{tmp_path / 'hostile.jsonl'}"
-    for number, suite in enumerate(("environments:catalogue", "reasoning:aime25", "reasoning:rg_logic")):
-        arguments = ("run", "--model", model, "--suite", suite, "--data", tmp_path, "--limit", 2, "--n", 1)
-        code, out, _ = spade_eval(capsys, *arguments, "--out", tmp_path / str(number), "--json")
-        assert code == 0
-        assert json.loads(out)[0]["summary"]["overall"] == 0.0
-    assert not mark.exists()
-
-
 def test_noise_runs_a_model_on_the_same_tasks_and_tells_the_smallest_difference(tmp_path, capsys):
     arguments = ("noise", "--model", "scripted:random", "--suite", "environments:catalogue", "--n", 2, "--limit", 3)
     code, out, _ = spade_eval(capsys, *arguments, "--runs", 2, "--out", tmp_path / "noise")

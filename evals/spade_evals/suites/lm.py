@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import json
@@ -123,12 +124,13 @@ class LmSuite:
         Raises:
             UsageError: no such task, or one that is no generation.
         """
-        from lm_eval.tasks import TaskManager
         from lm_eval.tasks._yaml_loader import load_yaml
 
-        manager = TaskManager(include_path=None if self.data is None else str(self.data))
         for name in names:
             wanted = _named(name)
+            manager = _manager(str(self.data or ""))
+            if wanted.task not in manager.all_subtasks:
+                manager = _manager("")
             if wanted.task not in manager.all_subtasks:
                 raise UsageError(f"lm-eval has no task {wanted.task!r}{_near(wanted.task, manager)}")
             path = Path(str(manager.task_index[wanted.task].yaml_path))
@@ -157,6 +159,14 @@ class LmSuite:
 def _named(name: str) -> _Named:
     task, _, chosen = name.partition("/")
     return _Named(task, chosen)
+
+
+@functools.lru_cache(maxsize=4)
+def _manager(folder: str) -> Any:
+    """The tasks below a folder; for an empty name lm-eval's own, whose thousands of files take seconds to list."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=folder or None, include_defaults=not folder)
 
 
 def _near(task: str, manager: Any) -> str:

@@ -1,12 +1,8 @@
-"""The grader in a jail: right answers under every start method, from threads, and hostile ones."""
+"""The grader in a jail: right answers, wrong ones, and hostile ones."""
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import threading
-
-import pytest
 
 from spade_evals.grading.jailed import JailedGrader
 
@@ -18,41 +14,13 @@ PAIRS = [
 ]
 
 
-async def graded(pairs):
+async def test_equal_formulas_are_equal_and_others_are_not():
     grader = JailedGrader(grader="math")
     try:
-        found = await asyncio.gather(*(grader.grade(gold=gold, answer=answer) for gold, answer, _ in pairs))
+        found = await asyncio.gather(*(grader.grade(gold=gold, answer=answer) for gold, answer, _ in PAIRS))
     finally:
         await grader.aclose()
-    return [one.value for one in found]
-
-
-def gold_grades(count):
-    pairs = (PAIRS * count)[:count]
-    return asyncio.run(graded(pairs)) == [right for _, _, right in pairs]
-
-
-def _report(queue):
-    queue.put(gold_grades(4))
-
-
-def test_gold_is_right_from_a_thread_64_at_once():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(gold_grades(64)))
-    thread.start()
-    thread.join()
-    assert found == [True]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_gold_is_right_under_every_start_method(method):
-    context = multiprocessing.get_context(method)
-    queue = context.Queue()
-    process = context.Process(target=_report, args=(queue,))
-    process.start()
-    assert queue.get(timeout=300)
-    process.join()
+    assert [one.value for one in found] == [right for _, _, right in PAIRS]
 
 
 async def test_an_answer_that_is_a_program_or_hangs_harms_its_own_grade_alone(tmp_path):
