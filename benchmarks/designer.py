@@ -26,8 +26,6 @@ from spade_agents.settings import load_settings
 from spade_environments.certificate import Gate, GateStatus
 
 ATTEMPTS = 5
-STEP = 4
-"""Slots asked for at a time, so that an arm can end in time."""
 
 
 def arm(options: argparse.Namespace, folder: Path, *, repair: bool) -> list[DesignAttempt]:
@@ -38,7 +36,7 @@ def arm(options: argparse.Namespace, folder: Path, *, repair: bool) -> list[Desi
         [
             f'model="{options.model}"',
             f"seed={options.seed}",
-            f"at_once={STEP}",
+            f"at_once={options.step}",
             f"call.attempts={ATTEMPTS}",
             f"call.repair={str(repair).lower()}",
             f"call.sampling={{max_tokens={options.tokens}, temperature=0.6}}",
@@ -50,7 +48,7 @@ def arm(options: argparse.Namespace, folder: Path, *, repair: bool) -> list[Desi
     attempts: list[DesignAttempt] = []
     slots = 0
     while len(attempts) < options.attempts and time.monotonic() < ends:
-        slots += STEP
+        slots += options.step
         design_pool(settings.model_copy(update={"slots": slots}), folder)
         attempts = [attempt for found in read_slots(folder) for attempt in found.outcome.attempts]
         print(f"repair {repair}: {len(attempts)} attempts", flush=True)
@@ -82,6 +80,7 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, default=200, help="of each arm, at most")
     parser.add_argument("--minutes", type=float, default=15.0, help="of both arms together, about")
     parser.add_argument("--tokens", type=int, default=700, help="of an answer, at most")
+    parser.add_argument("--step", type=int, default=4, help="slots at a time; an arm ends between two such steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="8 attempts of each arm")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -103,8 +104,9 @@ def build_corpus(
     """Write a corpus and, beside it, what it was made of.
 
     Raises:
-        UsageError: nothing is left to write, or see `rows_of`; nothing was written.
+        UsageError: there is no such place, nothing is left to write, or see `rows_of`; nothing was written.
     """
+    _check_place(out)
     counts = BuildCounts()
     documents = list(built_documents(sources, settings, counts, counter=counter, benchmarks=benchmarks))
     if not documents:
@@ -134,6 +136,13 @@ def read_manifest(corpus: Path) -> dict[str, Any] | None:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else None
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}; remove it") from error
+
+
+def _check_place(out: Path) -> None:
+    """See that a file can be made there before hours are spent on what goes into it."""
+    parent = next(folder for folder in out.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise UsageError(f"{out} cannot be written: {parent} is no folder that can be written to; choose another --out")
 
 
 def _left_out(counts: BuildCounts) -> str:

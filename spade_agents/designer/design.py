@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -130,18 +130,14 @@ class Designer:
         attempts: dict[int, list[DesignAttempt]] = {slot: [] for slot in slots}
         for number in range(self.settings.attempts):
             unfilled = [slot for slot, tried in attempts.items() if not _ended(tried)]
-            tried = await asyncio.gather(
-                *(
-                    self._attempt(asked[slot], attempts[slot], seed=derive_seed(seed, "design", slot, number))
-                    for slot in unfilled
-                )
+            tried = await _together(
+                self._attempt(asked[slot], attempts[slot], seed=derive_seed(seed, "design", slot, number))
+                for slot in unfilled
             )
             judged = [self._judge(attempt) for attempt in tried]
-            hinted = await asyncio.gather(
-                *(
-                    self._with_hint(attempt, seed=derive_seed(seed, "hint", slot, number))
-                    for slot, attempt in zip(unfilled, judged, strict=True)
-                )
+            hinted = await _together(
+                self._with_hint(attempt, seed=derive_seed(seed, "hint", slot, number))
+                for slot, attempt in zip(unfilled, judged, strict=True)
             )
             for slot, attempt in zip(unfilled, hinted, strict=True):
                 attempts[slot].append(attempt)
@@ -192,7 +188,7 @@ class Designer:
     async def _written(self, request: DesignRequest, earlier: Sequence[DesignAttempt], *, seed: int) -> _Written:
         """The designer's answer; a repair that does not fit the context is asked for as if it were the first try."""
         settings, last = self.settings, earlier[-1] if earlier else None
-        tools = (SUBMIT,) if settings.output is OutputForm.CALL else ()
+        tools = (SUBMIT,) if settings.output == OutputForm.CALL else ()
         asked = replace(request, output=settings.output)
         opening = Conversation(messages=render_prompt(asked, style=settings.style), tools=tools)
         if settings.repair and last is not None and last.verdict is not AttemptVerdict.UNDECIDED:
@@ -257,6 +253,17 @@ class Designer:
             difficulty=request.target if manifest.difficulty is None else manifest.difficulty,
             provenance=told | {key: value for key, value in more.items() if value},
         )
+
+
+async def _together(attempts: Iterable[Coroutine[Any, Any, DesignAttempt]]) -> list[DesignAttempt]:
+    """All of them at once; where one raises, the others are called off before it is told."""
+    tasks = [asyncio.ensure_future(attempt) for attempt in attempts]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _filled(attempts: Sequence[DesignAttempt]) -> bool:

@@ -115,7 +115,7 @@ def _skeleton(request: DesignRequest) -> list[str]:
     if form is None or request.uses_tools:
         return []
     single = "max_turns = 1\n" in example_of(request.skill).source
-    if single == (form is TextForm.SINGLE_TURN):
+    if single == (form == TextForm.SINGLE_TURN):
         return []
     return [f"The form that is asked for, on something simpler:\n{_block(skeleton_of(form))}"]
 

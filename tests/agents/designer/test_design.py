@@ -1,16 +1,19 @@
 """Slots, attempts, retries, admission and hints."""
 
+import asyncio
 import re
 from dataclasses import replace
+
+import pytest
 
 from spade_agents.designer.attempts import AttemptVerdict
 from spade_agents.designer.design import Designer, DesignerSettings
 from spade_agents.designer.prompts import prompt_version, render_prompt
 from spade_agents.designer.requests import DesignRequest, HintRequest, MemorySeed
-from spade_agents.errors import ContextExhaustedError
+from spade_agents.errors import ContextExhaustedError, InfrastructureError
 from spade_agents.policy.protocol import PolicyInfo
 from spade_agents.trajectory import Completion
-from spade_environments import Skill
+from spade_environments import Skill, ToolCall
 from spade_environments.certificate import Certificate, CertificateSettings, Gate, GateResult, GateStatus, Verdict
 
 REQUEST = DesignRequest(skill=Skill.DATA_RETRIEVAL, document="a shelf of books", document_id="d1", domain="files")
@@ -174,3 +177,90 @@ async def test_a_repair_that_does_not_fit_is_asked_for_as_if_it_were_the_first_t
     (outcome,) = await designed(policy)
     assert outcome.spec is not None
     assert policy.seen[0] == policy.seen[1]
+
+
+class Failing(Script):
+    """A policy that fails, in one way or another, at its second design."""
+
+    def __init__(self, designs, error):
+        super().__init__(designs)
+        self.error, self.started = error, 0
+
+    async def complete(self, conversation, sampling, *, seed, deadline=None):
+        if conversation.messages[0].content == "design":
+            self.started += 1
+            if self.started == 2:
+                raise self.error
+            await asyncio.sleep(0)
+        return await super().complete(conversation, sampling, seed=seed, deadline=deadline)
+
+
+async def test_a_policy_that_fails_ends_the_set_unless_its_faults_are_borne():
+    failing = Failing([block("certified")] * 2, InfrastructureError("down"))
+    with pytest.raises(InfrastructureError, match="down"):
+        await designed(failing, slots=2)
+    policy = Failing([block("certified")] * 2, InfrastructureError("down"))
+    designer = Designer(policy=policy, certifier=Words(), settings=DesignerSettings(style="compact"), bears_faults=True)
+    outcomes = await designer.design_set([REQUEST] * 2, seed=1)
+    ended = sorted(tuple(attempt.told for attempt in outcome.attempts) for outcome in outcomes)
+    assert ended == [("certified",), ("undecided: infrastructure",)], "no more is asked for once the policy failed"
+
+
+async def test_a_prompt_that_does_not_fit_is_undecided_and_not_tried_again():
+    (outcome,) = await designed(Cramped([block("certified")], "skill:"))
+    assert [attempt.told for attempt in outcome.attempts] == ["undecided: context"]
+
+
+async def test_a_known_source_is_a_duplicate_and_costs_no_certificate():
+    designer = Designer(
+        policy=Script([block("certified"), block("rejected")]),
+        certifier=Words(),
+        settings=DesignerSettings(style="compact", attempts=2),
+        known=lambda spec: "certified" in spec.source,
+    )
+    (outcome,) = await designer.design_set([REQUEST], seed=1)
+    assert [attempt.told for attempt in outcome.attempts] == ["rejected: duplicate", "rejected: gold"]
+    assert outcome.attempts[0].certificate is None
+
+
+async def test_slots_are_reported_when_they_are_decided_and_under_their_numbers():
+    told = []
+    policy = Script([block("certified"), block("rejected"), block("certified")])
+    designer = Designer(policy=policy, certifier=Words(), settings=DesignerSettings(style="compact", attempts=2))
+    outcomes = await designer.design_set(
+        [REQUEST] * 2, seed=1, numbers=[7, 3], report=lambda slot, outcome: told.append((slot, len(outcome.attempts)))
+    )
+    assert told == [(7, 1), (3, 2)]
+    assert [len(outcome.attempts) for outcome in outcomes] == [1, 2]
+
+
+async def test_what_a_fault_of_ours_left_undecided_is_asked_for_again_without_a_repair():
+    policy = Script([block("undecided"), block("certified")])
+    (outcome,) = await designed(policy)
+    assert [attempt.repaired for attempt in outcome.attempts] == [False, False]
+    assert policy.seen[0] == policy.seen[1]
+
+
+async def test_the_manifest_gives_domain_and_difficulty_and_the_skill_stays_the_one_asked_for():
+    manifest = '\n```json\n{"skill": "causal inference", "domain": "kilns", "difficulty": 0.75}\n```'
+    (outcome,) = await designed(Script([block("certified") + manifest]))
+    spec = outcome.spec
+    assert (spec.skill, spec.domain, spec.difficulty) == (Skill.DATA_RETRIEVAL, "kilns", 0.75)
+    assert spec.provenance["named_skill"] == "causal inference"
+
+
+async def test_by_calls_the_tool_is_offered_and_a_repair_answers_the_call():
+    class Calling(Script):
+        async def complete(self, conversation, sampling, *, seed, deadline=None):
+            self.tools = [*getattr(self, "tools", []), [tool.name for tool in conversation.tools]]
+            found = await super().complete(conversation, sampling, seed=seed, deadline=deadline)
+            if conversation.messages[0].content == "hint":
+                return found
+            call = ToolCall(name="submit_environment", arguments={"source": found.text, "domain": "x"}, id="0")
+            return Completion(text="", calls=(call,), finish="calls")
+
+    policy = Calling(["class A: 'rejected'", "class B: 'certified'"])
+    (outcome,) = await designed(policy, output="call")
+    assert outcome.spec.name == "b"
+    assert policy.tools == [["submit_environment"], ["submit_environment"], []]
+    assert [message.role for message in policy.seen[1]] == ["system", "user", "assistant", "tool"]
