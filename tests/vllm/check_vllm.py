@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+import pytest_asyncio
 import torch
 
 from spade_agents.errors import CheckpointError, InfrastructureError
@@ -25,13 +26,15 @@ from spade_agents.rollout.groups import GroupRequest, play_groups
 from spade_agents.trajectory import Outcome
 from spade_environments.registry import find
 from spade_environments.sandbox import open_sandbox
-from tests.vllm.faulty_worker import KEY, QUERY
+from tests.agents.policy.vllm.worker import KEY, QUERY
 from tests.vllm.install import PYTHON
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ENVIRONMENTS = ("bell_towers", "die_walk", "ticket_desk")
-SAMPLING = Sampling(max_tokens=48)
+SAMPLING = Sampling(max_tokens=24)
+SCORED = 700
+"""Tokens of a play that are scored, from its start: enough, and seconds instead of minutes."""
 MOST = 0.1
 """Mean difference of log-probabilities that bf16 explains."""
 MARGIN = 0.02
@@ -58,7 +61,7 @@ def torch_policy(folder):
     policy.close()
 
 
-@pytest.fixture(scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(folder):
     here = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
@@ -84,7 +87,7 @@ def changed(state, seed: int):
     }
 
 
-async def played(policy, plays: int = 2):
+async def played(policy, plays: int = 1):
     requests = [GroupRequest(spec=find(name), seeds=tuple(range(plays))) for name in ENVIRONMENTS]
     async with open_sandbox() as sandbox:
         return await play_groups(requests, sandbox, policy, settings=PlaySettings(sampling=SAMPLING, seconds=300))
@@ -95,7 +98,7 @@ def differences(torch_policy, groups) -> list[float]:
     found: list[float] = []
     for play in (play for group in groups for play in group.trajectories):
         sample = play.training_sample(advantage=1.0, group="g")
-        scores = [0.0, *torch_policy.score(sample.token_ids[:3000])]
+        scores = [0.0, *torch_policy.score(sample.token_ids[:SCORED])]
         found += [
             abs(ours - theirs) for ours, theirs, mask in zip(scores, sample.logprobs, sample.mask, strict=False) if mask
         ]
