@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from spade_agents.errors import CheckpointError, InfrastructureError
-from spade_agents.selfplay.checkpoint import newest_stable, prune, save_checkpoint
+from spade_agents.selfplay.checkpoint import Checkpoint, newest_stable, prune, save_checkpoint
+from tests.agents.selfplay.killing import Killer, in_child
 
 
 def saved(folder, number, text="weights"):
@@ -90,3 +91,45 @@ def test_a_finished_checkpoint_is_never_written_over_so_that_there_is_no_moment_
     assert saved(tmp_path, 0, text="other weights") == first
     assert (first.model / "model.bin").read_text() == "weights"
     first.verify()
+
+
+def saved_and_pruned(folder, killer):
+    """One more checkpoint, several files deep, and the oldest removed; how many operations that took."""
+
+    def write(draft):
+        for name in ("model/model.bin", "model/config.json", "engine/engine.pt", "state.json"):
+            (draft.path / name).parent.mkdir(exist_ok=True)
+            (draft.path / name).write_text(f"{name} of 3")
+
+    def both():
+        save_checkpoint(folder, 3, write)
+        prune(folder, keep=2)
+
+    killer.while_in(both)()
+    return killer.count
+
+
+def test_a_kill_between_any_two_writes_leaves_no_marker_without_its_files_and_never_no_checkpoint(tmp_path):
+    def prepared(name):
+        folder = tmp_path / name
+        for number in (1, 2):
+            saved(folder, number, text=f"weights of {number}")
+        return folder
+
+    whole = prepared("whole")
+    operations = in_child(lambda: saved_and_pruned(whole, Killer()))
+    assert operations is not None
+    assert operations > 20
+    found = set()
+    for at in range(operations):
+        folder = prepared(f"killed-{at}")
+        assert in_child(lambda folder=folder, at=at: saved_and_pruned(folder, Killer(at))) is None
+        for marker in folder.glob("*/STABLE"):
+            Checkpoint(path=marker.parent).verify()
+        newest = newest_stable(folder)
+        assert newest.number in (2, 3)
+        found.add(newest.number)
+        in_child(lambda folder=folder: min(saved_and_pruned(folder, Killer()), 250))
+        assert sorted(path.name for path in folder.iterdir()) == ["step-2", "step-3"]
+        assert newest_stable(folder).number == 3
+    assert found == {2, 3}

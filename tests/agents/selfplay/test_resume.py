@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,10 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+import spade_agents
+from spade_agents.selfplay.checkpoint import Checkpoint, newest_stable
 from spade_agents.selfplay.run_directory import RunDirectory
 from tests.agents.selfplay.scripted import run, settings
 from tests.agents.selfplay.test_loop import without_seconds
+from tests.agents.selfplay.test_run import REPLAY, overrides
+from tests.agents.tiny import llama, tokenizer
 
 FAST = ("selfplay.environments=2", "selfplay.plays=2", "selfplay.hint_plays=2", "run.rollouts=4")
 
@@ -97,3 +104,71 @@ async def test_runs_killed_at_twenty_random_moments_end_as_the_unbroken_one(tmp_
     _, state = await run(path, settings(*FAST))
     assert state.finished
     assert records(path) == records(tmp_path / "unbroken")
+
+
+def everything(path: Path) -> dict[str, object]:
+    """All that decides what a run does next, and all that it did: compared byte by byte."""
+    directory = RunDirectory(path)
+    saved = newest_stable(directory.checkpoints)
+    files = {str(file.relative_to(saved.path)): file.read_bytes() for file in sorted(saved.path.rglob("*.*"))}
+    weights = torch.load(saved.engine / "engine.pt", weights_only=True)
+    flat = {name: value.numpy().tobytes() for name, value in weights["model"].items()}
+    return {
+        "records": records(path),
+        "state": saved.state.read_bytes(),
+        "model": files["model/model.safetensors"],
+        "weights": flat,
+        "moments": str(weights["optimizer"]),
+    }
+
+
+@pytest.mark.slow
+def test_a_trained_run_killed_between_writes_of_its_checkpoints_goes_on_to_the_bit(tmp_path, tiny_model):
+    """Twenty of the moments between two file operations of a checkpoint, drawn at random; then the run is resumed."""
+    spade_agents.train(
+        out=tmp_path / "start", overrides=overrides(tiny_model, "run.rollouts=4", "run.keep_checkpoints=9", *REPLAY)
+    )
+    back_to(tmp_path / "start", 1)
+
+    def resumed(*places: tuple[Path, int | None]) -> list[str]:
+        command = [sys.executable, "-m", "tests.agents.selfplay.killing"]
+        command += [f"{path}@{'' if at is None else at}" for path, at in places]
+        rooms = os.pathsep.join(str(Path.cwd() / room) for room in (".", "tools", "evals", "environments"))
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": rooms}, capture_output=True, text=True, timeout=800, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout.split()
+
+    def copied(name: str) -> Path:
+        shutil.copytree(tmp_path / "start", tmp_path / name)
+        return tmp_path / name
+
+    unbroken = copied("unbroken")
+    (operations,) = resumed((unbroken, None))
+    moments = random.Random(0).sample(range(int(operations)), 20)
+    runs = [copied(f"run-{number}") for number in range(20)]
+    assert resumed(*zip(runs, moments, strict=True)) == ["killed"] * 20
+    for run_path in runs:
+        for marker in (run_path / "checkpoints").glob("*/STABLE"):
+            Checkpoint(path=marker.parent).verify()
+    assert "killed" not in resumed(*((run_path, None) for run_path in runs))
+    wanted = everything(unbroken)
+    assert all(everything(run_path) == wanted for run_path in runs)
+
+
+def back_to(path: Path, number: int) -> None:
+    """A run as it was when its checkpoint `number` was the newest one."""
+    for saved in (path / "checkpoints").glob("step-*"):
+        if int(saved.name.removeprefix("step-")) != number:
+            shutil.rmtree(saved)
+
+
+@pytest.fixture
+def tiny_model(tmp_path) -> Path:
+    """A random Llama with a byte-level tokenizer, as a Hugging Face folder."""
+    folder = tmp_path / "model"
+    llama(vocabulary=tokenizer().vocabulary_size, max_position_embeddings=4096).save_pretrained(folder)
+    tokenizer().inner.save(str(folder / "tokenizer.json"))
+    (folder / "spade.json").write_text(json.dumps({"template_family": "hermes", "style": "compact"}))
+    return folder

@@ -4,6 +4,9 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -228,3 +231,18 @@ def test_own_environments_that_cannot_be_told_apart_or_found_are_refused(factory
     own = ("selfplay.pool.type=own", f"selfplay.pool.source=tests.agents.selfplay.own_servers:{factory}")
     with pytest.raises(ConfigurationError, match=r"selfplay\.pool\.source"):
         prepare(load_settings(RunSettings, None, overrides(tiny, *own)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["torch", "deepspeed"])
+def test_a_run_from_python_prints_nothing_of_its_own_accord(tmp_path, tiny, engine):
+    told = [*overrides(tiny, *REPLAY), f"training.engine.type={engine}"]
+    program = f"import spade_agents; spade_agents.train(out={str(tmp_path / 'run')!r}, overrides={told!r})"
+    rooms = os.pathsep.join(str(Path.cwd() / room) for room in (".", "tools", "evals", "environments"))
+    environment = {name: value for name, value in os.environ.items() if name != "DS_ACCELERATOR"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**environment, "PYTHONPATH": rooms}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (done.stdout, [line for line in done.stderr.splitlines() if "accelerator" in line]) == ("", [])
