@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spade_agents.designer.corpus import Corpus, builtin_corpus, load_corpus
+from spade_agents.designer.corpus import Corpus, corpus_named
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.policy.shape import KNOWN_MODELS
 from spade_agents.rollout import Evaluator, OwnEnvironment
@@ -209,13 +209,7 @@ def check_out(path: Path) -> None:
 
 def open_corpus(settings: RunSettings) -> Corpus | None:
     """The corpus that the settings name, or `None` where they name none."""
-    match settings.designer.corpus:
-        case "none":
-            return None
-        case "builtin":
-            return builtin_corpus(seed=settings.run.seed)
-        case path:
-            return load_corpus(Path(path), seed=settings.run.seed)
+    return corpus_named(settings.designer.corpus, seed=settings.run.seed)
 
 
 def make_evaluator(settings: RunSettings, sandbox: Sandbox) -> Evaluator | None:
