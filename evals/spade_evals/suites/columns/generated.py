@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import json
 import re
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +32,7 @@ _SIZE = 512
 WITHOUT_OWN_ANSWER = frozenset({"graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
 """Tasks whose instances have no answer of their own; answers to them are checked, not compared."""
 
+_LOCK = threading.Lock()
 _FILE = Path(__file__).parents[1] / "reasoning_gym_hard.json"
 _CODE = re.compile(r"__|\b(?:import|lambda|exec|eval|compile|open|getattr|setattr|globals|locals|vars|breakpoint)\b")
 """Several of the library's graders evaluate the answer: what looks like a program is not handed to them."""
@@ -115,7 +119,9 @@ def instance(name: str, number: int) -> dict[str, Any]:
     """
     if number >= _SIZE:
         raise UsageError(f"instance {number} of {name}; at most {_SIZE} are generated: lower --n")
-    entry: dict[str, Any] = _dataset(name)[number]
+    # A task of it (`bf`) prints while it generates. Standard output is the caller's, and one for all threads.
+    with _LOCK, contextlib.redirect_stdout(sys.stderr):
+        entry: dict[str, Any] = _dataset(name)[number]
     return entry
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spade_evals.suites.columns.generated import WITHOUT_OWN_ANSWER, ReasoningGymColumn, instance
+from spade_evals.suites.columns.generated import WITHOUT_OWN_ANSWER, ReasoningGymColumn, _dataset, instance
 from tests.evals.logs import sample
 
 QUICK = ("ab", "gcd", "palindrome_generation", "leg_counting", "spiral_matrix")
@@ -57,3 +57,10 @@ async def test_the_librarys_own_answers_win_but_for_the_known_ones():
         await column.aclose()
     assert lost == []
     assert all(instance(name, 0)["answer"] is None for name in WITHOUT_OWN_ANSWER)
+
+
+def test_what_the_library_prints_does_not_reach_standard_output(capsys):
+    _dataset("bf")[7]
+    assert capsys.readouterr().out
+    instance("bf", 7)
+    assert capsys.readouterr().out == ""
