@@ -191,7 +191,8 @@ async def _opened(
         designer: Policy = policy
         if isinstance(settings.designer.policy, FrozenDesigner):
             target = settings.designer.policy.target or str(parts.start)
-            designer = await stack.enter_async_context(open_policy(target))
+            endpoint = settings.designer.policy.endpoint
+            designer = await stack.enter_async_context(open_policy(target, endpoint=endpoint))
         found = directory()
         stack.enter_context(found.locked())
         tracker = stack.enter_context(_tracker(settings, found, progress))

@@ -12,6 +12,7 @@ from spade_agents.designer.assignment import AssignmentSettings
 from spade_agents.designer.design import DesignerSettings
 from spade_agents.designer.memory import MemorySettings
 from spade_agents.diversity import CollapseSettings
+from spade_agents.policy.endpoint_client import EndpointSettings
 from spade_agents.policy.protocol import Sampling
 from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rewards import Blend, RatioWeight, RegimeThresholds, RewardConfig, RoleWeight, needs_hinted_plays
@@ -112,6 +113,8 @@ class FrozenDesigner(Section):
     type: Literal["frozen"] = "frozen"
     target: str = ""
     """A model as in `model.start`, or an endpoint; empty for the start checkpoint."""
+    endpoint: EndpointSettings = EndpointSettings(request_seconds=600.0)
+    """Retries, concurrency and prices, where `target` is an endpoint."""
 
 
 class DesignerTable(Section):
