@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -259,6 +260,25 @@ async def test_an_endpoint_that_answers_nonsense_is_counted_attempt_by_attempt(t
     result, server = await over_endpoint(tmp_path / "pool", writes("ok ok ok"), small())
     assert (result.environments, sum(result.undone.values()), len(server.bodies)) == (0, 0, 6)
     assert pool_figures(tmp_path / "pool").attempts["gates"] == {"no_block": 6}
+
+
+async def test_an_endpoint_is_offered_the_call_and_a_refused_one_is_answered(tmp_path):
+    def answer(number, body):
+        if "tools" not in body:
+            return {"content": "Halve what is left."}
+        is_repair = any(message["role"] == "tool" for message in body["messages"])
+        arguments = {"source": DIAL if is_repair else "class A: pass", "skill": "causal inference", "domain": "locks"}
+        call = {"name": "submit_environment", "arguments": json.dumps({**arguments, "difficulty": 0.7})}
+        return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": call}]}
+
+    result, server = await over_endpoint(tmp_path / "pool", answer, small("slots=1", "call.output=call"))
+    assert result.environments == 1
+    (spec,) = trainable_specs(str(tmp_path / "pool"))
+    assert (spec.domain, spec.difficulty) == ("locks", 0.7)
+    assert server.bodies[0]["tools"][0]["function"]["name"] == "submit_environment"
+    asked, answered = server.bodies[1]["messages"][-2:]
+    assert answered["tool_call_id"] == asked["tool_calls"][0]["id"]
+    assert answered["content"].startswith("That was not accepted (lint)")
 
 
 async def test_a_refused_key_ends_it_at_once(tmp_path):
