@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -46,10 +47,16 @@ def set_up() -> Path:
         InfrastructureError: the package could not be installed.
     """
     folder = evalscope_folder()
-    if scenarios_folder() is not None:
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if scenarios_folder() is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            _install(folder)
+    return folder
+
+
+def _install(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     try:
         subprocess.run([*command, "--target", str(folder), f"evalscope=={VERSION}"], check=True)
@@ -57,5 +64,8 @@ def set_up() -> Path:
         raise InfrastructureError(
             f"evalscope could not be installed in {folder}: {error}; what pip said stands above"
         ) from error
+    if not (folder / _BELOW / "en").is_dir():
+        raise InfrastructureError(
+            f"evalscope {VERSION} in {folder} has no {_BELOW / 'en'}; remove the folder, try again"
+        )
     (folder / "READY").touch()
-    return folder
