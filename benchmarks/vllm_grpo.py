@@ -42,7 +42,8 @@ from spade_environments.sandbox import Sandbox, open_sandbox
 CHANGES = {"N_BELLS = 3": "N_BELLS = 2", "MAX_PERIOD = 18": "MAX_PERIOD = 6"}
 SAMPLING = Sampling(max_tokens=48)
 WARM_SEEDS, HELD_OUT = 1_000_000, 2_000_000
-CANARY_TOLERANCE = 0.15
+CANARY_TOLERANCE = 0.12
+STYLE = "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ async def gold_samples(
         for seed in range(WARM_SEEDS, WARM_SEEDS + count):
             first = await env.reset(seed)
             (action,) = await env.solution()
-            opening = opening_messages(first, style="full", tools=env.tools)
+            opening = opening_messages(first, style=STYLE, tools=env.tools)
             written = Message(role="assistant", content="", calls=(action,))
             ids, mask = renderer.render_transcript((*opening, written), env.tools)
             samples.append(SupervisedSample(token_ids=tuple(ids), mask=tuple(mask)))
@@ -143,7 +144,7 @@ async def train(spec: EnvironmentSpec, sandbox: Sandbox, warm: Path, plan: Plan,
     )
     engine = engine_of(warm, plan.rate, asked.threads)
     source = random.Random(asked.seed)
-    async with VllmPolicy.open(warm, served) as policy:
+    async with VllmPolicy.open(warm, served, style=STYLE) as policy:
         heats = (1.0, 0.0)
         before = {heat: await win_rate(spec, sandbox, policy, plan.held_out, heat) for heat in heats}
         print("before:", {heat: round(fmean(found), 3) for heat, found in before.items()}, flush=True)
@@ -190,7 +191,7 @@ async def run(asked: argparse.Namespace, plan: Plan) -> dict:
         with tempfile.TemporaryDirectory() as room:
             warm = asked.warm or Path(room) / "warm"
             if not (warm / "config.json").is_file():
-                renderer = renderer_of(folder).renderer
+                renderer = renderer_of(folder, style=STYLE).renderer
                 samples = await gold_samples(spec, sandbox, renderer, plan.warm_samples)
                 warm_up(folder, warm, samples, plan, asked.threads)
             return await train(spec, sandbox, warm, plan, asked)
@@ -208,14 +209,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where the trained model is written")
     asked = parser.parse_args()
     plan = Plan(
-        warm_samples=192,
-        warm_steps=12,
+        warm_samples=96,
+        warm_steps=8,
         warm_rate=1e-4,
         steps=asked.steps,
-        prompts=8,
-        plays=8,
-        rate=1e-5,
-        held_out=200,
+        prompts=4,
+        plays=16,
+        rate=3e-5,
+        held_out=96,
     )
     if asked.quick:
         plan = replace(plan, warm_samples=8, warm_steps=1, steps=1, prompts=2, plays=2, held_out=4)

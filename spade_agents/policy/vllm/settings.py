@@ -52,7 +52,7 @@ class VllmSettings:
     request_seconds: float = 600.0
     exchange: str = ""
     arguments: tuple[str, ...] = ()
-    tolerance: float = 0.15
+    tolerance: float = 0.12
 
     def __post_init__(self) -> None:
         if not 0.0 < self.memory_share <= 1.0:
