@@ -121,10 +121,12 @@ class _Checker:
     """The package's checkers over its own data."""
 
     def __init__(self) -> None:
-        # The package's table of models imports every vendor's client; the checkers ask it one thing of one model.
-        table = types.ModuleType("bfcl_eval.constants.model_config")
-        table.MODEL_CONFIG_MAPPING = {_NAME: types.SimpleNamespace(underscore_to_dot=True)}  # type: ignore[attr-defined]
-        sys.modules[table.__name__] = table
+        # The package's table of models imports every vendor's client; the checkers ask it one thing of one model, and
+        # of the handler that it reads a result, which needs no client either.
+        table, client = types.ModuleType("bfcl_eval.constants.model_config"), types.ModuleType("openai")
+        vars(table).update(MODEL_CONFIG_MAPPING={_NAME: types.SimpleNamespace(underscore_to_dot=True)})
+        vars(client).update(OpenAI=None, RateLimitError=ConnectionError)
+        sys.modules |= {table.__name__: table, client.__name__: client}
         from bfcl_eval.eval_checker import eval_runner
         from bfcl_eval.eval_checker.multi_turn_eval import multi_turn_utils
         from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler

@@ -19,6 +19,7 @@ import resource
 import select
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,9 @@ class _Player:
     """The package's entries and its handler."""
 
     def __init__(self) -> None:
+        # The handler's module imports a client that is never opened, and that every fork would bear.
+        sys.modules["openai"] = client = types.ModuleType("openai")
+        vars(client).update(OpenAI=None, RateLimitError=ConnectionError)
         from bfcl_eval import utils
         from bfcl_eval.constants.enums import ModelStyle
         from bfcl_eval.model_handler.api_inference import openai_completion
