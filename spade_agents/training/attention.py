@@ -8,13 +8,21 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
 from spade_agents.training.packing import Layout, Ranges, Segment
 
-__all__ = ["ATTENTION_NAME", "KEPT_SPAN", "causal_attention", "packed_attention", "use_causal_attention"]
+__all__ = [
+    "ATTENTION_NAME",
+    "KEPT_SPAN",
+    "causal_attention",
+    "fused_attention",
+    "packed_attention",
+    "use_causal_attention",
+]
 
 ATTENTION_NAME = "spade_causal"
 KEPT_SPAN = 1024
@@ -131,22 +139,55 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: floa
     Returns:
         Shape (B, H, T, D).
     """
-    groups = query.shape[1] // key.shape[1]
     device = query.device.type
-    if device != "cpu":
-        mask = _mask(layout, query.device)
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling, enable_gqa=groups > 1)
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+    if device != "cpu":
+        return fused_attention(*(part.to(kind) for part in (query, key, value)), scaling=scaling, layout=layout)
+    groups = query.shape[1] // key.shape[1]
     own, other = (part.to(kind).flatten(0, 1).contiguous() for part in (key, value))
     asked = (query * scaling).to(kind).reshape(own.shape[0], groups, *query.shape[2:])
     out: Tensor = _ChunkedAttention.apply(asked.contiguous(), own, other, layout)  # type: ignore[no-untyped-call]
     return out.view_as(query)
 
 
-@lru_cache(maxsize=1)
-def _mask(layout: Layout, device: torch.device) -> Tensor:
-    """One for all layers of a forward and backward pass."""
-    return layout.mask(device)
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: float, layout: Layout) -> Tensor:
+    """The same by the library's fused kernels, one call a segment: accelerators have fast ones, and no mask is made.
+
+    Arguments and result as of `packed_attention`.
+    """
+    sizes = [segment.end - segment.start for segment in layout.segments]
+    # Split once: a slice's gradient would be as large as the whole row.
+    queries, keys, values = (part.split(sizes, 2) for part in (query, key, value))
+    outs = []
+    for number, seen in enumerate(_seen(layout)):
+        outs.append(
+            scaled_dot_product_attention(
+                queries[number],
+                torch.cat([keys[index] for index in seen], 2),
+                torch.cat([values[index] for index in seen], 2),
+                attn_mask=causal_lower_right(sizes[number], layout.segments[number].span),  # type: ignore[no-untyped-call]
+                scale=scaling,
+                enable_gqa=query.shape[1] > key.shape[1],
+            )
+        )
+    return torch.cat(outs, 2)
+
+
+@lru_cache(maxsize=4)
+def _seen(layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """Which segments each one sees, itself last; the same for all layers."""
+    return tuple(
+        (
+            *(
+                other
+                for start, end in segment.context
+                for other, earlier in enumerate(layout.segments[:number])
+                if start <= earlier.start and earlier.end <= end
+            ),
+            number,
+        )
+        for number, segment in enumerate(layout.segments)
+    )
 
 
 def causal_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: float) -> Tensor:

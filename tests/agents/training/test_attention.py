@@ -11,6 +11,7 @@ from spade_agents.training.attention import (
     ATTENTION_NAME,
     KEPT_SPAN,
     causal_attention,
+    fused_attention,
     packed_attention,
     use_causal_attention,
 )
@@ -56,6 +57,21 @@ def test_packed_attention_and_its_gradients_equal_the_librarys_under_the_layouts
         torch.autograd.grad(theirs, (query, key, value), grad),
         strict=True,
     ):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_fused_kernels_called_segment_by_segment_give_the_same():
+    prompt = tuple(range(100, 120))
+    rows = [(*prompt, *range(index, index + 7 * index)) for index in range(4)]
+    rows += [(*prompt, *range(40, 60), index) for index in range(3)]
+    layout = pack(rows).layout
+    assert max(len(segment.context) for segment in layout.segments) == 2
+    parts = tensors(layout.length)
+    grad = torch.randn_like(parts[0])
+    ours = fused_attention(*parts, scaling=0.3, layout=layout)
+    theirs = packed_attention(*parts, scaling=0.3, layout=layout)
+    torch.testing.assert_close(ours, theirs)
+    for a, b in zip(torch.autograd.grad(ours, parts, grad), torch.autograd.grad(theirs, parts, grad), strict=True):
         torch.testing.assert_close(a, b)
 
 
