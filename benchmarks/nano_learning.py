@@ -138,7 +138,7 @@ async def sampled_designs(path: Path) -> list[str]:
     directory = RunDirectory.open(path)
     settings, checkpoint = directory.settings, newest_stable(directory.checkpoints)
     state = LoopState.from_json(checkpoint.state.read_bytes())
-    memory = Memory.from_jsonl(checkpoint.memory.read_text(encoding="utf-8"), settings.designer.memory)
+    memory = Memory.open(directory.memory, settings.designer.memory)
     requests = design_requests(settings, state, memory, open_corpus(settings), DESIGNS)
     call = settings.designer.call
     async with open_policy(str(checkpoint.model)) as policy:
