@@ -157,7 +157,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: float
     """
     sizes = [segment.end - segment.start for segment in layout.segments]
     # Split once: a slice's gradient would be as large as the whole row.
-    queries, keys, values = (part.split(sizes, 2) for part in (query, key, value))
+    queries, keys, values = (torch.split(part, sizes, 2) for part in (query, key, value))
     outs = []
     for number, seen in enumerate(_seen(layout)):
         outs.append(
@@ -165,7 +165,7 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, *, scaling: float
                 queries[number],
                 torch.cat([keys[index] for index in seen], 2),
                 torch.cat([values[index] for index in seen], 2),
-                attn_mask=causal_lower_right(sizes[number], layout.segments[number].span),  # type: ignore[no-untyped-call]
+                attn_mask=causal_lower_right(sizes[number], layout.segments[number].span),
                 scale=scaling,
                 enable_gqa=query.shape[1] > key.shape[1],
             )

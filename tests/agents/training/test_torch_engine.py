@@ -13,8 +13,9 @@ from transformers import AutoModelForCausalLM
 from spade_agents.errors import CheckpointError, PolicyError, UsageError
 from spade_agents.training.config import LossConfig, OptimizerConfig, Packing, Precision, TorchEngineConfig
 from spade_agents.training.engine import open_engine
+from spade_agents.training.forward import TrainableForward
 from spade_agents.training.samples import SupervisedSample
-from spade_agents.training.torch_engine import TorchEngine
+from spade_agents.training.torch_engine import TorchEngine, open_reference
 from tests.agents.training.toy import prompted_samples, toy_llama, toy_samples
 
 CONFIG = TorchEngineConfig(optimizer=OptimizerConfig(learning_rate=1e-2), token_budget=40)
@@ -136,6 +137,13 @@ def test_the_penalty_pulls_towards_the_model_the_engine_was_opened_with():
     samples = toy_samples(6)
     assert engine.update(samples).kl == pytest.approx(0.0, abs=1e-7)
     assert engine.update(samples).kl > 1e-4
+
+
+def test_no_reference_is_held_at_coefficient_0():
+    forward = TrainableForward(toy_llama())
+    assert open_reference(forward, CONFIG) is None
+    held = open_reference(forward, replace(CONFIG, loss=LossConfig(kl_coefficient=0.005)))
+    assert not any(parameter.requires_grad for parameter in held.parameters())
 
 
 @pytest.mark.parametrize("kl", [0.0, 0.005])
