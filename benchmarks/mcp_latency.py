@@ -191,7 +191,9 @@ async def serve(side: str, transport: str, episodes: int) -> None:
 
 async def serve_bare_http(server: Server[Any], episodes: int) -> None:
     app = server.streamable_http_app(json_response=True)
-    config = uvicorn.Config(app, port=0, access_log=False, log_config=None, http="h11", ws="none")
+    config = uvicorn.Config(
+        app, port=0, access_log=False, log_config=None, http="h11", ws="none", timeout_keep_alive=75
+    )  # a side waits longer than the usual five seconds while the other one is measured
     runner = uvicorn.Server(config)
     running = asyncio.create_task(runner.serve())
     while not runner.started:  # noqa: ASYNC110 (uvicorn has no event for it)

@@ -205,7 +205,7 @@ async def test_a_call_that_its_client_gives_up_is_carried_through(era):
         episode = await open_episode(sandbox, VAULT, EpisodeRequest(environment="vault", seed=3))
         async with Client(EpisodeServer(episode).server, mode=era) as client:
             await client.call_tool("get_task", {})
-            given_up = asyncio.create_task(client.call_tool("work", {"rounds": 300_000}))
+            given_up = asyncio.create_task(client.call_tool("work", {"rounds": 3_000_000}))
             await acting(episode)
             given_up.cancel()
             await asyncio.gather(given_up, return_exceptions=True)
