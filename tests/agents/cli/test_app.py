@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -98,3 +99,17 @@ def test_a_single_letter_asks_for_help_too(capsys: pytest.CaptureFixture[str], c
     with pytest.raises(SystemExit) as ended:
         main([*command, "-h"])
     assert (ended.value.code or 0, capsys.readouterr().out.split()[:2]) == (0, ["Usage:", "spade"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["env", "show", "nowhere", "--json"], "nowhere"), (["doctor", "--jsn", "--json"], "No such option: --jsn")],
+)
+def test_an_error_under_json_is_json_too(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    printed = capsys.readouterr()
+    error = json.loads(printed.out)
+    assert ended.value.code == error["exit_code"] == USAGE
+    assert told in error["error"]
+    assert told in printed.err
