@@ -41,7 +41,7 @@ SETTINGS = {
     "smollm2": [
         "run.checkpoint_every=2",
         "selfplay.environments=2",
-        "selfplay.plays=8",
+        "selfplay.plays=4",
         "selfplay.hint_plays=0",
         "selfplay.period=1",
         "selfplay.play.sampling.max_tokens=96",
@@ -179,7 +179,7 @@ def main() -> None:
         if model == "smollm2" and not (models_folder() / "smollm2" / "config.json").is_file():
             print(f"{model:<10}not fetched: spade model fetch smollm2")
             continue
-        rollouts = arguments.rollouts or (max(ROLLOUTS[model] // 4, 1) if arguments.quick else ROLLOUTS[model])
+        rollouts = arguments.rollouts or (max(ROLLOUTS[model] // 2, 1) if arguments.quick else ROLLOUTS[model])
         row = found[model] = measured(model, rollouts)
         shares = "".join(f"{row[name]:>13.1%}" for name in columns)
         print(f"{model:<10}{row['seconds_a_rollout']:>10.1f}{shares}", flush=True)

@@ -46,5 +46,5 @@ def test_the_defaults_are_the_papers_constants():
 def test_settings_out_of_range_are_refused():
     with pytest.raises(ValueError, match="found epochs = 0; wanted at least 1"):
         TorchEngineConfig(epochs=0)
-    with pytest.raises(ValueError, match="found zero_stage = 3"):
-        DeepSpeedEngineConfig(zero_stage=3)
+    with pytest.raises(ValueError, match="found zero_stage = 4"):
+        DeepSpeedEngineConfig(zero_stage=4)
