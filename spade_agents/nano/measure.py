@@ -87,9 +87,7 @@ async def measure_designs(
     ]
     completions = await asyncio.gather(
         *(
-            policy.complete(
-                Conversation(messages=render_prompt(request, style="compact")), _DESIGN, seed=seed + index
-            )
+            policy.complete(Conversation(messages=render_prompt(request, style="compact")), _DESIGN, seed=seed + index)
             for index, request in enumerate(requests)
         )
     )
