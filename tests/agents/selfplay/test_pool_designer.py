@@ -21,7 +21,7 @@ from spade_agents.errors import ConfigurationError, InfrastructureError, UsageEr
 from spade_agents.messages import Message
 from spade_agents.policy.endpoint import EndpointPolicy, EndpointSettings
 from spade_agents.policy.scripted import ScriptedPolicy
-from spade_agents.selfplay.design_journal import read_slots
+from spade_agents.selfplay.design_journal import open_journal, read_slots
 from spade_agents.selfplay.design_settings import PoolDesignSettings
 from spade_agents.selfplay.pool import Pool, trainable_specs
 from spade_agents.selfplay.pool_designer import check_answered, design_pool, fill_pool
@@ -177,6 +177,12 @@ def test_other_settings_another_folder_and_a_second_process_are_refused(tmp_path
     design_pool(settings, tmp_path / "pool", policy=RecordedDesigner(cases()).policy())
     with pytest.raises(ConfigurationError, match="seed was 0 and is 5; put that back"):
         design_pool(settings.model_copy(update={"seed": 5}), tmp_path / "pool")
+    with (
+        open_journal(tmp_path / "pool", settings),
+        pytest.raises(UsageError, match="another process is at work"),
+        open_journal(tmp_path / "pool", settings),
+    ):
+        pass
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("mine")
     with pytest.raises(UsageError, match="exists and is no pool that was begun here"):
