@@ -89,7 +89,7 @@ def setup(
     what: Annotated[str, typer.Argument(help="bfcl_v4 | acebench | aime25 | aime26 | gpqa_diamond | livecodebench_v6")],
     data: Annotated[Path | None, typer.Option(help="Folder for the data of a column; run takes it as --data.")] = None,
 ) -> None:
-    """Make the environment that a suite's package needs, or fetch a column's data.
+    """Make a package's environment, or fetch a column's data.
 
     An environment is one of its own, apart from this one (bfcl_v4: about 570 MB; acebench, for its agent parts: about
     35 MB). Data comes from the Hugging Face hub, at a pinned commit, and is kept only where its digest fits.
