@@ -24,7 +24,9 @@ CALLS = (
     ("score", {}), ("open_door", {}), ("pull", {"times": "x"}), ("pull", {}), ("pull", {"times": 0}),
     ("echo", {"text": "x", "parts": 3}),
 )  # fmt: skip
+LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 OTHERS = {
+    **{method: [{}, {"cursor": "1"}] for method in LISTS},
     "prompts/get": [{"name": "task"}, {"name": "hint"}],
     "resources/read": [{"uri": "spade://task"}, {"uri": "spade://manifest"}, {"uri": "spade://seed"}],
     "completion/complete": [{"ref": {"type": "ref/prompt", "name": "task"}, "argument": {"name": "a", "value": ""}}],
@@ -78,6 +80,8 @@ async def test_no_message_about_a_fault_quotes_the_environment(version):
 def check(walker, *, told):
     """Nothing privileged in what was heard, of which at least so many were results of calls that did something."""
     results = 0
+    for head in walker.heads:
+        assert not any(mark in head for mark in MARKS), head
     for method, text in walker.heard:
         for mark in MARKS:
             assert mark not in text, (method, text)

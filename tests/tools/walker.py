@@ -11,7 +11,7 @@ class Walker:
 
     def __init__(self, raw, url, version):
         self.raw, self.url, self.version = raw, url, version
-        self.heard, self.session, self.number = [], {}, 0
+        self.heard, self.heads, self.session, self.number = [], [], {}, 0
 
     async def ask(self, method, **params):
         """A request, with the envelope that the newer protocol wants."""
@@ -42,6 +42,7 @@ class Walker:
         body = {"jsonrpc": "2.0", "method": method, "params": params, **identity}
         answer = await self.raw.post(self.url, json=body, headers=headers)
         self.heard.append((method, answer.text))
+        self.heads.append(str(answer.headers.multi_items()))
         if "mcp-session-id" in answer.headers:
             self.session = {"mcp-session-id": answer.headers["mcp-session-id"]}
         return answer
