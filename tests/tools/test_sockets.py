@@ -61,6 +61,24 @@ async def test_a_client_that_trickles_its_request_is_cut_off(part):
         writer.close()
 
 
+@pytest.mark.parametrize("part", [b"P", HEAD, HEAD + b"Content-Length: 100\r\n\r\n{"])
+async def test_a_later_request_on_a_kept_connection_is_timed_as_the_first_one_is(part):
+    async with over_http() as server:
+        reader, writer = await asyncio.open_connection(*address(server))
+        for _ in range(2):
+            writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(WANTED) + WANTED)
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 201")
+        writer.write(part)
+        await is_heard(server)
+        between = time.monotonic()
+        writer.write(b"x")
+        await is_heard(server)
+        assert close_overdue(server._connections, LIMIT, between) == 0
+        assert close_overdue(server._connections, LIMIT, between + LIMIT) == 1
+        assert await is_cut_off(reader)
+        writer.close()
+
+
 async def test_a_slow_request_that_comes_whole_in_time_is_answered_and_its_connection_kept():
     async with over_http() as server:
         reader, writer = await asyncio.open_connection(*address(server))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Connection", "close_overdue"]
@@ -42,12 +43,12 @@ class Connection(H11Protocol):
         if self._owed_since is None:
             self._owed_since = time.monotonic()
         super().data_received(data)
-        if self._is_request_whole():
+        if not self._owes():
             self._owed_since = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # it may begin with a request that has come in part meanwhile
-        self._owed_since = None if self._is_request_whole() else time.monotonic()
+        self._owed_since = time.monotonic() if self._owes() else None
 
     def is_overdue(self, now: float, seconds: float) -> bool:
         """Whether a request, or the reading of an answer, has taken so long; to be asked now and then."""
@@ -65,8 +66,10 @@ class Connection(H11Protocol):
         self.connections.discard(slowest)  # at once: it is told of its end at the event loop's next turn
         slowest.transport.abort()
 
-    def _is_request_whole(self) -> bool:
-        return self.cycle is not None and not self.cycle.more_body
+    def _owes(self) -> bool:
+        """Whether a request has come in part: its head, or its head and not all of its body."""
+        state = self.conn.their_state
+        return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
 
 def close_overdue(connections: Iterable[Any], seconds: float, now: float | None = None) -> int:
