@@ -19,7 +19,9 @@ from spade_environments import Env
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = sorted(set(re.findall(r"\bspade ((?:agent |corpus |env |memory |model |nano |pool )?[a-z]+)(?= |`)", README)))
+COMMANDS = sorted(
+    set(re.findall(r"\bspade ((?:agent |corpus |env |memory |model |nano |pool )?[a-z]+)(?= |`)", README))
+)
 
 SETTINGS = re.findall(r"\bspade train (\S+) ((?:[a-z_.]+=[^\s`]+ ?)+)", README)
 
