@@ -134,11 +134,11 @@ def _replay(python: Path, *, limit: int | None) -> dict[str, float]:
         "seconds of our replay": ours.wall,
         "seconds of our replay from the server": served.wall,
         "seconds of the official replay": official.wall,
-        "seconds of CPU, ours": ours.cpu,
-        "seconds of CPU, ours from the server": served.cpu,
-        "seconds of CPU, the official one": official.cpu,
+        "seconds of CPU ours": ours.cpu,
+        "seconds of CPU ours from the server": served.cpu,
+        "seconds of CPU official": official.cpu,
         "ratio of seconds": ours.wall / official.wall,
-        "ratio of seconds, from the server": served.wall / official.wall,
+        "ratio of seconds from the server": served.wall / official.wall,
     }
 
 

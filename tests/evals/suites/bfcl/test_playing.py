@@ -10,6 +10,8 @@ import pytest
 from spade_agents.errors import InfrastructureError
 from spade_agents.messages import Message
 from spade_agents.policy.endpoint_wire import completion_of
+from spade_agents.policy.model_files import renderer_of
+from spade_agents.policy.open import model_folder
 from spade_agents.policy.protocol import Sampling
 from spade_agents.policy.scripted import ScriptedPolicy
 from spade_environments import ToolCall
@@ -39,7 +41,7 @@ async def suite(place):
     await suite.aclose()
 
 
-def said(*steps):
+def said(*steps, renderer=None):
     """A policy that says these, one a message: calls where a step is a list, else text."""
     messages = [
         Message(role="assistant", content="", calls=tuple(ToolCall(name=n, arguments=a) for n, a in step))
@@ -53,7 +55,7 @@ def said(*steps):
         met.append(conversation)
         return messages[sum(message.role == "assistant" for message in conversation.messages)]
 
-    return ScriptedPolicy(respond), met
+    return ScriptedPolicy(respond, renderer=renderer), met
 
 
 def task_of(suite, column):
@@ -73,6 +75,15 @@ async def test_published_answers_are_right_and_later_tools_are_offered_when_they
     assert (met[1].messages[-1].content, met[1].messages[-1].call_id) == ("2", met[1].messages[1].calls[0].id)
     again = await suite.grade(task, played)
     assert again.value == 1.0
+
+
+async def test_sampled_tokens_are_kept_until_other_tools_are_offered_and_all_is_rendered_anew(suite):
+    renderer = renderer_of(model_folder("nano")).renderer
+    policy, met = said([("add", {"amount": 2})], "done", [("take", {"amount": 1})], "done", renderer=renderer)
+    played = await suite.attempt(task_of(suite, TURNS), 0, Runtime(policy=policy))
+    assert played.score == 1.0
+    assert [conversation.tokens is None for conversation in met] == [True, False, True, False]
+    assert played.tokens_in > played.tokens_out > 0
 
 
 async def test_a_wrong_play_scores_0_for_the_packages_reason(suite):
