@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 import io
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,9 @@ from spade_agents.cli.configurations import configuration_path
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.settings import load_settings
 from spade_environments import Env
+from spade_environments.registry import find
+from spade_environments.sandbox import open_sandbox
+from spade_tools import serve_http
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -98,3 +103,18 @@ def test_the_example_of_an_own_server_makes_an_environment():
     names: dict[str, object] = {}
     exec(compile(block, "README.md", "exec"), names)
     assert isinstance(names["env"], Env)
+
+
+def test_the_example_of_a_trainer_elsewhere_makes_an_episode_and_ends_it(capsys: pytest.CaptureFixture[str]):
+    (block,) = (block for block in BLOCKS if "open_control" in block)
+    found: dict[str, Any] = {}
+    exec(block, found)
+
+    async def ask() -> None:
+        async with open_sandbox() as sandbox, serve_http([find("ticket_desk")], sandbox, token="the token") as server:
+            await found["ask_for_one"](server.url, server.token)
+
+    asyncio.run(ask())
+    url, reward = capsys.readouterr().out.split()
+    assert "/episodes/" in url
+    assert reward == "None"
