@@ -13,6 +13,7 @@ from ablations.results import FIGURES, REFERENCE, ArmRow, Paired
 from spade_agents.report.forest import ForestRow, forest
 from spade_agents.report.study import StudyFigure, StudyPage, StudyTable, render_study
 from spade_agents.statistics import Interval
+from spade_environments.wording import counted
 
 __all__ = ["page", "print_tables", "sentences"]
 
@@ -99,10 +100,8 @@ def _told(words: str, interval: Interval) -> tuple[str, bool]:
 
 def _designer_learns(found: Paired) -> tuple[str, bool]:
     if found.gain is None:
-        return (
-            f"Whether the designer learns: {len(found.seeds)} paired seeds are finished; at least two are needed.",
-            False,
-        )
+        few = f"{counted(len(found.seeds), 'paired seed')} finished, at least {FEWEST_PAIRS} needed"
+        return f"Whether the designer learns: not estimable ({few}).", False
     told = (
         f"the learnable share of the trained designer's designs is {_signed(found.gain)} against the frozen one's "
         f"over {found.gain.n} paired seeds"
