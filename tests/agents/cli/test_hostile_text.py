@@ -125,11 +125,11 @@ def test_a_corpus_and_a_model_card_are_written_out(capsys: pytest.CaptureFixture
     assert json.loads(out)[f"k{EVIL}"] == {"name": EVIL}
 
 
-def test_a_dry_run_prints_settings_that_are_read_back_exactly(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_settings_are_shown_in_a_form_that_is_read_back_exactly(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     import tomllib
 
     (tmp_path / "mine.toml").write_text('[evaluation.parts]\n"\\u009b1m" = "catalogue"\n')
-    code, out, _ = spade(capsys, "train", str(tmp_path / "mine.toml"), "--dry-run", "--out", str(tmp_path / "r"))
+    code, out, _ = spade(capsys, "train", str(tmp_path / "mine.toml"), "--show-settings", "--out", str(tmp_path / "r"))
     assert code == 0
     assert is_clean(out)
     assert tomllib.loads(out)["evaluation"]["parts"] == {"\x9b1m": "catalogue"}

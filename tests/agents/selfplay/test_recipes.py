@@ -88,7 +88,17 @@ def changes(name: str) -> dict[str, object]:
     from spade_agents.settings import changed_keys
 
     different = changed_keys(load("games_30b"), load(name))
-    return {key: new for key, (_, new) in different.items() if key != "run.name" and new is not None}
+    return {
+        key: new
+        for key, (_, new) in different.items()
+        if key != "run.name" and new is not None and not key.startswith("designer.policy.endpoint.")
+    }
+
+
+@pytest.mark.parametrize("name", ["frozen_designer", "frozen_designer_no_memory", "external_designer"])
+def test_a_frozen_designer_leaves_its_endpoint_as_it_is_by_default(name):
+    policy = load(f"baselines/{name}").designer.policy
+    assert policy.endpoint == type(policy)().endpoint
 
 
 @pytest.mark.parametrize(
