@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from spade_agents.errors import InfrastructureError
+from spade_evals.suites.installed import cache_folder, install_once, installed, run_installer
 
 __all__ = ["VERSION", "bfcl_folder", "bfcl_python", "set_up"]
 
@@ -25,14 +22,14 @@ _PACKAGES = (
 
 
 def bfcl_folder() -> Path:
-    """Where the environment lies; `XDG_CACHE_HOME` decides."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spade-agents" / f"bfcl-{VERSION}"
+    """Where the environment lies."""
+    return cache_folder(f"bfcl-{VERSION}")
 
 
 def bfcl_python() -> Path | None:
     """Its interpreter, once it was set up to the end."""
     folder = bfcl_folder()
-    return folder / "bin" / "python" if (folder / "READY").is_file() else None
+    return folder / "bin" / "python" if installed(folder) else None
 
 
 def set_up() -> Path:
@@ -41,33 +38,17 @@ def set_up() -> Path:
     Raises:
         InfrastructureError: a package could not be installed, or bfcl-eval cannot be imported.
     """
-    folder = bfcl_folder()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if bfcl_python() is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            _make(folder)
-    return folder
+    return install_once(bfcl_folder(), _make)
 
 
 def _make(folder: Path) -> None:
     python = str(folder / "bin" / "python")
     quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    run = partial(run_installer, failed="the environment of bfcl-eval could not be made")
     install = [python, "-m", "pip", "install", "--disable-pip-version-check", *quiet]
-    _run([sys.executable, "-m", "venv", str(folder)])
-    _run([*install, *_PACKAGES])
-    _run([*install, "--no-deps", f"bfcl-eval=={VERSION}"])
+    run([sys.executable, "-m", "venv", str(folder)])
+    run([*install, *_PACKAGES])
+    run([*install, "--no-deps", f"bfcl-eval=={VERSION}"])
     with tempfile.TemporaryDirectory(prefix="spade-bfcl-") as root:
         imported = "import bfcl_eval.eval_checker.eval_runner, bfcl_eval._llm_response_generation"
-        _run([python, "-I", "-c", imported], env={"HOME": root, "BFCL_PROJECT_ROOT": root})
-    (folder / "READY").touch()
-
-
-def _run(command: list[str], env: dict[str, str] | None = None) -> None:
-    try:
-        subprocess.run(command, check=True, env=env)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise InfrastructureError(
-            f"the environment of bfcl-eval could not be made: {error}; what it said stands above"
-        ) from error
+        run([python, "-I", "-c", imported], env={"HOME": root, "BFCL_PROJECT_ROOT": root})
