@@ -33,7 +33,7 @@ from spade_agents.training import OptimizerConfig, TorchEngineConfig, TrainingEn
 from spade_agents.training.advantages import agent_samples
 from spade_agents.training.config import Precision
 from spade_agents.training.samples import SupervisedSample
-from spade_agents.trajectory import Role, TrainingSample, TrajectoryGroup
+from spade_agents.trajectory import TrainingSample, TrajectoryGroup
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import certify
 from spade_environments.registry import find
@@ -129,15 +129,8 @@ def send(engine: TrainingEngine, policy: VllmPolicy, canary: TrainingSample) -> 
     policy.load_weights(state, engine.step)
     check_arrival(state, engine.step, policy.arrival())
     tokens = canary.token_ids
-    scored = TrainingSample(
-        token_ids=tokens,
-        mask=(False,) + (True,) * (len(tokens) - 1),
-        logprobs=(0.0,) * len(tokens),
-        advantage=0.0,
-        role=Role.AGENT,
-        group="canary",
-    )
-    return check_canary(engine.logprobs([scored])[0][1:], policy.score(tokens), tolerance=CANARY_TOLERANCE)
+    wanted = engine.logprobs([TrainingSample.canary(tokens)])[0][1:]
+    return check_canary(wanted, policy.score(tokens), tolerance=CANARY_TOLERANCE)
 
 
 async def train(spec: EnvironmentSpec, sandbox: Sandbox, warm: Path, plan: Plan, asked: argparse.Namespace) -> dict:

@@ -119,6 +119,18 @@ class TrainingSample:
     temperature: float = 1.0
     weight_version: int = 0
 
+    @classmethod
+    def canary(cls, token_ids: tuple[int, ...]) -> TrainingSample:
+        """Tokens to be scored and not trained on: every one after the first is masked in, shape (T,)."""
+        return cls(
+            token_ids=token_ids,
+            mask=(False,) + (True,) * (len(token_ids) - 1),
+            logprobs=(0.0,) * len(token_ids),
+            advantage=0.0,
+            role=Role.AGENT,
+            group="canary",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:

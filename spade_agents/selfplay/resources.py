@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
@@ -30,7 +29,7 @@ from spade_agents.telemetry import ProgressReporter, Row
 from spade_agents.tracking import Tracker
 from spade_agents.training.engine import TrainingEngine
 from spade_agents.training.samples import SupervisedSample
-from spade_agents.trajectory import Role, TrainingSample
+from spade_agents.trajectory import TrainingSample
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import NoveltyIndex
 from spade_environments.sandbox import Sandbox
@@ -125,7 +124,7 @@ class Resources:
             InfrastructureError: a tensor did not arrive, or both disagree on the canary's log-probabilities.
         """
         # Imported here: it brings torch along, and light commands import this module.
-        from spade_agents.policy.arrival import ProvingPolicy, check_arrival
+        from spade_agents.policy.arrival import ArrivalError, ProvingPolicy, check_arrival, check_canary
 
         state = self.engine.state_dict()
         self.policy.load_weights(state, self.engine.step)
@@ -134,24 +133,16 @@ class Resources:
         if not isinstance(self.policy, ScoringPolicy) or len(canary) < 2:
             return
         tokens = tuple(canary[:CANARY_TOKENS])
-        sample = TrainingSample(
-            token_ids=tokens,
-            mask=(False,) + (True,) * (len(tokens) - 1),
-            logprobs=(0.0,) * len(tokens),
-            advantage=0.0,
-            role=Role.AGENT,
-            group="canary",
-        )
-        scored, wanted = self.policy.score(tokens), self.engine.logprobs([sample])[0][1:]
-        difference = fmean(abs(ours - theirs) for ours, theirs in zip(scored, wanted, strict=True))
-        engine = self.settings.sampler
-        tolerance = engine.tolerance if isinstance(engine, VllmSettings) else self.settings.training.arrival_tolerance
-        if not difference <= tolerance:
+        wanted = self.engine.logprobs([TrainingSample.canary(tokens)])[0][1:]
+        sampler = self.settings.sampler
+        tolerance = sampler.tolerance if isinstance(sampler, VllmSettings) else self.settings.training.arrival_tolerance
+        try:
+            check_canary(wanted, self.policy.score(tokens), tolerance=tolerance)
+        except ArrivalError as error:
             raise InfrastructureError(
-                f"after update {self.engine.step} the policy does not sample with the engine's weights: their "
-                f"log-probabilities of the canary differ by {difference:.4f} on average; nothing was saved, so resume "
-                "from the last checkpoint"
-            )
+                f"after update {self.engine.step} the policy does not sample with the engine's weights: {error}; "
+                "nothing was saved, so resume from the last checkpoint"
+            ) from error
 
     def sampler_resting(self) -> AbstractContextManager[None]:
         """For an update: a sampler on the trainer's device makes room for it."""
