@@ -158,7 +158,12 @@ class Designer:
         return replace(attempt, repaired=written.repaired)
 
     async def _examined(self, request: DesignRequest, completion: Completion) -> DesignAttempt:
-        parsed = parse_design(completion, max_bytes=self.settings.max_source_bytes)
+        # What was trained on the compact prompts ends with its program; only others go on to explain theirs.
+        parsed = parse_design(
+            completion,
+            max_bytes=self.settings.max_source_bytes,
+            cut_after_block=self.settings.style == "full",
+        )
         if parsed.source is None:
             gate = parsed.fault.value if parsed.fault else ""
             return DesignAttempt(

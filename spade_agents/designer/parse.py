@@ -75,20 +75,35 @@ class ParsedDesign:
     repair: str = ""
 
 
-def parse_design(completion: Completion, *, max_bytes: int = MAX_SOURCE_BYTES) -> ParsedDesign:
+def parse_design(
+    completion: Completion, *, max_bytes: int = MAX_SOURCE_BYTES, cut_after_block: bool = False
+) -> ParsedDesign:
     """The one fenced Python block of a completion with its ```json manifest, or its one call; never raises.
 
     Either form is taken, whichever was asked for: what is meant is plain. A block without a manifest is whole, and
     where there is a block, calls beside it are not looked at.
+
+    Args:
+        completion: the designer's answer.
+        max_bytes: of a program.
+        cut_after_block: whether a text that its length limit cut after the block was closed is looked at: the program
+            is whole then, and only what was said about it is not.
     """
-    if completion.finish == "length":
-        return _fault(DesignFault.TRUNCATED, "the answer was cut by its length limit: write a shorter program")
     called = bool(completion.calls or completion.broken) and "```" not in completion.text
+    is_cut = completion.finish == "length"
+    if is_cut and (called or not cut_after_block):
+        return _truncated()
     parsed = _from_calls(completion) if called else _from_text(completion.text)
+    if is_cut and parsed.source is None and parsed.fault is not DesignFault.SEVERAL_BLOCKS:
+        return _truncated()
     if parsed.source is not None and (size := len(parsed.source.encode(errors="replace"))) > max_bytes:
         told = f"the program has {size} bytes; write one of at most {max_bytes}"
         return _fault(DesignFault.TOO_LARGE, told, form=parsed.form)
     return parsed
+
+
+def _truncated() -> ParsedDesign:
+    return _fault(DesignFault.TRUNCATED, "the answer was cut by its length limit: write a shorter program")
 
 
 def parse_hint(completion: Completion) -> str | None:

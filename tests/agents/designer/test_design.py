@@ -94,6 +94,20 @@ async def test_without_repair_each_attempt_sees_the_same_prompt():
     assert policy.seen[0] == policy.seen[1]
 
 
+@pytest.mark.parametrize(("style", "gate"), [("full", ""), ("compact", "truncated")])
+async def test_a_program_whose_explanation_was_cut_counts_unless_the_model_was_trained_to_end_with_it(style, gate):
+    class Talks(Script):
+        async def complete(self, conversation, sampling, *, seed, deadline=None):
+            done = await super().complete(conversation, sampling, seed=seed)
+            is_hint = not done.text.startswith("```")
+            return done if is_hint else replace(done, text=f"{done.text} It trains", finish="length")
+
+    settings = DesignerSettings(style=style, attempts=1)
+    designer = Designer(policy=Talks([block("certified"), "look first"]), certifier=Words(), settings=settings)
+    (outcome,) = await designer.design_set([REQUEST], seed=1)
+    assert (outcome.attempts[0].gate, outcome.spec is not None) == (gate, style == "full")
+
+
 async def test_attempts_end_and_the_slot_stays_empty():
     (outcome,) = await designed(Script([block("rejected")] * 2), attempts=2)
     assert (outcome.spec, len(outcome.attempts)) == (None, 2)

@@ -69,3 +69,27 @@ def test_a_call_hands_in_source_and_manifest():
 def test_where_there_is_a_block_calls_beside_it_are_not_looked_at():
     completion = Completion(text="```python\nx = 1\n```", calls=called(source="y").calls, finish="calls")
     assert parse_design(completion).source == "x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("```python\nx = 1\n```\nThis program teaches", None),
+        ('```python\nx = 1\n```\n```json\n{"domain": "har', None),
+        ("```python\nx = 1\n```\n```python\nx = 2\n```\nAnd a third", DesignFault.SEVERAL_BLOCKS),
+        ("```python\nx = 1\ny =", DesignFault.TRUNCATED),
+        ("Let me think about it first. A harbour", DesignFault.TRUNCATED),
+        ('```json\n{"domain": "harbour"}\n```\n```python\nx =', DesignFault.TRUNCATED),
+        ("", DesignFault.TRUNCATED),
+    ],
+)
+def test_where_that_is_allowed_a_text_that_was_cut_behind_its_block_still_holds_its_program(text, fault):
+    cut = Completion(text=text, finish="length")
+    parsed = parse_design(cut, cut_after_block=True)
+    assert (parsed.source, parsed.fault) == ("x = 1\n" if fault is None else None, fault)
+    assert parse_design(cut).fault is DesignFault.TRUNCATED
+
+
+def test_a_call_that_was_cut_is_never_whole():
+    cut = Completion(text="Here.", calls=called(source="x").calls, finish="length")
+    assert parse_design(cut, cut_after_block=True).fault is DesignFault.TRUNCATED
