@@ -1,6 +1,6 @@
 """A model as designer, with and without repair: how many attempts hold a program, load, and pass each gate.
 
-    python benchmarks/designer.py --model smollm2 --attempts 200 --minutes 90 --vllm .cache/vllm/bin/python --out designer
+    python benchmarks/designer.py --model smollm2 --attempts 200 --vllm .cache/vllm/bin/python --out designer
     python benchmarks/designer.py --model nano --quick
 
 Both arms ask for the same slots, skills and documents by the same seeds, side by side of one policy; a slot has up to
@@ -30,6 +30,7 @@ from spade_agents.designer.corpus import corpus_named
 from spade_agents.errors import InfrastructureError
 from spade_agents.messages import Conversation
 from spade_agents.policy import Policy, PolicyInfo, Sampling, open_policy
+from spade_agents.policy.open import Backend
 from spade_agents.policy.vllm import VllmSettings
 from spade_agents.rollout import prompt_style
 from spade_agents.selfplay.design_journal import read_slots
@@ -140,7 +141,7 @@ async def both(options: argparse.Namespace, folder: Path) -> dict[str, dict[str,
         cache_gib=options.cache_gib,
         request_seconds=7200.0,
     )
-    backend = "vllm" if options.vllm else "auto"
+    backend: Backend = "vllm" if options.vllm else "auto"
     async with open_policy(options.model, backend=backend, vllm=served) as policy:
         until = Until(policy=policy, ends=time.monotonic() + 60 * options.minutes)
         found = await asyncio.gather(*(arm(name, options, folder / name, until) for name in ARMS))
