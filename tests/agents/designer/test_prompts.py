@@ -65,8 +65,8 @@ def test_a_tool_environment_is_asked_for_in_these_words():
         "a shelf\n"
         "</document>\n"
         "\n"
-        "Hand in exactly one ```python block with the whole program, and after it one ```json block such as "
-        '{"domain": "harbour", "difficulty": 0.5}.'
+        "Now write the new environment. Hand in exactly one ```python block with the whole program, and after it one "
+        '```json block such as {"domain": "harbour", "difficulty": 0.5}.'
     )
 
 
@@ -82,7 +82,8 @@ def test_a_text_environment_is_asked_for_in_these_words():
         "EXAMPLE\n"
         "```\n"
         "\n"
-        "Hand it in by one call of submit_environment, the whole program as its source."
+        "Now write the new environment. Hand it in by one call of submit_environment, the whole program as its "
+        "source."
     )
 
 
