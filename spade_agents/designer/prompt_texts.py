@@ -83,11 +83,12 @@ VARIANTS: Mapping[ToolVariant, str] = MappingProxyType(
 HAND_IN: Mapping[OutputForm, str] = MappingProxyType(
     {
         OutputForm.BLOCK: (
-            "Now write the new environment. Hand in exactly one ```python block with the whole program, and after it one "
-            '```json block such as {"domain": "harbour", "difficulty": 0.5}.'
+            "Now write the new environment. Hand in exactly one ```python block with the whole program, and after it "
+            'one ```json block such as {"domain": "harbour", "difficulty": 0.5}.'
         ),
         OutputForm.CALL: (
-            "Now write the new environment. Hand it in by one call of submit_environment, the whole program as its source."
+            "Now write the new environment. Hand it in by one call of submit_environment, the whole program as its "
+            "source."
         ),
     }
 )
