@@ -42,6 +42,10 @@ class SandboxFault(Exception):
         self.phase = phase
         self.detail = detail[:500]
 
+    def __reduce__(self) -> tuple[type[SandboxFault], tuple[FaultKind, str, str]]:
+        """For a fault that crosses a process: an exception is otherwise made anew from its message alone."""
+        return type(self), (self.kind, self.phase, self.detail)
+
 
 class EnvironmentFault(SandboxFault):
     """The environment's own fault: it is retired, its play is missing."""

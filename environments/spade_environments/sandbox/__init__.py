@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from spade_environments.env import EnvironmentDescription, EpisodeEnv, OrderError
+from spade_environments.env import Backend, EnvironmentDescription, EpisodeEnv, OrderError
 from spade_environments.faults import FaultKind, HostFault
 from spade_environments.limits import Limits
 from spade_environments.sandbox.code import CodeRunner, open_code_runner, run_code
@@ -55,6 +55,10 @@ class Sandbox(Protocol):
     limits: Limits
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv: ...
+
+    async def backend(self, spec: EnvironmentSpec, *, zygote: int = 0) -> Backend:
+        """What an episode runs on, nothing loaded yet: for a host that opens it from another process."""
+        ...
 
 
 def open_sandbox(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, TypeVar
 
-from spade_environments.env import EpisodeEnv
+from spade_environments.env import Backend, EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.episode import Episode
 from spade_environments.inside.worker import answer_error
@@ -35,16 +36,16 @@ class InlineSandbox:
             UntrustedSourceError: neither, whatever the spec's provenance claims.
             EnvironmentFault: the source cannot be loaded.
         """
+        return await EpisodeEnv.open(spec.source, self.limits, partial(self.backend, spec, zygote=zygote))
+
+    async def backend(self, spec: EnvironmentSpec, *, zygote: int = 0) -> Backend:
+        """What answers the requests of one episode, before anything is loaded; as `open`."""
         if spec.id not in self._trusted and not is_catalogue(spec):
             raise UntrustedSourceError(
                 f"the source of environment {spec.name!r} is not the catalogue's, and inline runs no other: "
                 "use LocalSandboxSettings()"
             )
-
-        async def connect() -> _InlineBackend:
-            return _InlineBackend()
-
-        return await EpisodeEnv.open(spec.source, self.limits, connect)
+        return _InlineBackend()
 
 
 class _InlineBackend:

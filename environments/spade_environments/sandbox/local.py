@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from spade_environments.env import EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault
@@ -41,19 +42,17 @@ class LocalSandbox:
             HostFault: the zygote was lost.
             ValueError: another zygote.
         """
+        return await EpisodeEnv.open(spec.source, self.limits, partial(self.backend, spec, zygote=zygote))
+
+    async def backend(self, spec: EnvironmentSpec, *, zygote: int = 0) -> Child:
+        """The child alone, before anything is loaded; as `open`."""
         if zygote not in (0, 1):
             raise ValueError(f"there is no zygote {zygote!r}; use 0 or 1")
         size = len(spec.source.encode(errors="surrogatepass"))
         if size > self.limits.source:
             told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
-
-        kind = ZygoteKind(zygote, mentions_numpy(spec.source))
-
-        async def connect() -> Child:
-            return await self._child(kind)
-
-        return await EpisodeEnv.open(spec.source, self.limits, connect)
+        return await self._child(ZygoteKind(zygote, mentions_numpy(spec.source)))
 
     async def _child(self, kind: ZygoteKind) -> Child:
         if self._closed:

@@ -13,10 +13,11 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spade_environments.env import EpisodeEnv
+from spade_environments.env import Backend, EpisodeEnv
 from spade_environments.faults import EnvironmentFault, FaultKind, HostFault, SandboxFault
 from spade_environments.inside.plain import READY
 from spade_environments.limits import Limits
@@ -65,24 +66,23 @@ class PlainSandbox:
             HostFault: no interpreter could be started.
             ValueError: another hash seed than 0 or 1.
         """
+        return await EpisodeEnv.open(spec.source, self.limits, partial(self.backend, spec, zygote=zygote))
+
+    async def backend(self, spec: EnvironmentSpec, *, zygote: int = 0) -> Backend:
+        """The interpreter alone, before anything is loaded; as `open`."""
         if zygote not in (0, 1):
             raise ValueError(f"there is no zygote {zygote!r}; use 0 or 1")
         size = len(spec.source.encode(errors="surrogatepass"))
         if size > self.limits.source:
             told = f"the source is {size} bytes; at most {self.limits.source}"
             raise EnvironmentFault(FaultKind.REJECT, "load", told)
+        if self._closed:
+            raise RuntimeError("the sandbox is closed; open another one")
         folder = numpy_folder() if mentions_numpy(spec.source) else None
-        options = json.dumps({**self._options, "numpy_folder": folder})
-
-        async def connect() -> _PlainChild:
-            if self._closed:
-                raise RuntimeError("the sandbox is closed; open another one")
-            child = _PlainChild(self, options, zygote)
-            self._children.add(child)
-            await child.start()
-            return child
-
-        return await EpisodeEnv.open(spec.source, self.limits, connect)
+        child = _PlainChild(self, json.dumps({**self._options, "numpy_folder": folder}), zygote)
+        self._children.add(child)
+        await child.start()
+        return child
 
     def forget(self, child: _PlainChild) -> None:
         """`child` has ended."""

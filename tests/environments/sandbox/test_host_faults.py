@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from spade_environments import HostFault, ToolCall
+from spade_environments import EnvironmentFault, HostFault, ToolCall
+from spade_environments.faults import FaultKind
 from spade_environments.sandbox import Limits, LocalSandboxSettings, open_sandbox
 
 ACT = ToolCall(name="act", arguments={"action": "x"})
@@ -234,3 +236,10 @@ async def test_an_episode_of_quick_steps_leaves_the_event_loop_its_turns(make_sp
         seen, playing = turns, False
         await beside
     assert seen >= 10
+
+
+@pytest.mark.parametrize("kind", [EnvironmentFault, HostFault])
+def test_a_fault_that_crosses_a_process_is_still_the_same_fault(kind):
+    crossed = pickle.loads(pickle.dumps(kind(FaultKind.MEMORY, "step", "too much")))
+    assert type(crossed) is kind
+    assert (crossed.kind, crossed.phase, crossed.detail) == (FaultKind.MEMORY, "step", "too much")
