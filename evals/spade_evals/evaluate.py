@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.policy import open_policy
+from spade_agents.policy.open import Backend
 from spade_agents.policy.protocol import Policy
+from spade_agents.policy.vllm import VllmSettings
 from spade_agents.telemetry import ProgressReporter, open_progress
 from spade_evals.endpoints import StrictPolicy, is_endpoint, reach
 from spade_evals.log import EvalLog
@@ -40,6 +42,8 @@ class RunRequest:
     out: Path
     options: RunOptions = field(default_factory=RunOptions)
     user_model: str | None = None
+    backend: Backend = "auto"
+    vllm: VllmSettings | None = None
     data: Path | None = None
     protocol: str | None = None
     seed: int = 0
@@ -65,12 +69,15 @@ async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
         UsageError: an unknown suite or model, or a log that is in the way or does not fit.
         InfrastructureError: something that a suite needs is missing (without `allow_missing`); no log is made.
     """
+    _refuse_idle_backend(request)
     async with AsyncExitStack() as stack:
         suites = [await stack.enter_async_context(aclosing(_opened(name, request))) for name in request.suites]
         missing = [tuple(suite.preflight()) for suite in suites]
         _refuse_missing(suites, missing, request)
-        policy = await _policy(request.model, stack)
-        user = None if request.user_model is None else await _policy(request.user_model, stack)
+        policy = await _policy(request.model, request, stack)
+        user = policy if request.user_model == request.model else None
+        if user is None and request.user_model is not None:
+            user = await _policy(request.user_model, request, stack)
         places = _places(request)
         planned = [
             _plan(suite, lacks, place, request, policy, user)
@@ -82,11 +89,20 @@ async def evaluate(request: RunRequest) -> tuple[Finished, ...]:
         return tuple([await _run(plan, runtime, request, progress) for plan in planned])
 
 
-async def _policy(target: str, stack: AsyncExitStack) -> Policy:
+async def _policy(target: str, request: RunRequest, stack: AsyncExitStack) -> Policy:
+    opened = open_policy(target, backend=request.backend, vllm=request.vllm)
     if not is_endpoint(target):
-        return await stack.enter_async_context(open_policy(target))
+        return await stack.enter_async_context(opened)
     await reach(target)
-    return StrictPolicy(await stack.enter_async_context(open_policy(target)))
+    return StrictPolicy(await stack.enter_async_context(opened))
+
+
+def _refuse_idle_backend(request: RunRequest) -> None:
+    targets = [target for target in (request.model, request.user_model) if target is not None]
+    if request.backend != "auto" and all(is_endpoint(target) or target.startswith("scripted:") for target in targets):
+        raise UsageError(
+            f"--backend {request.backend} runs checkpoints, and --model {request.model} is none; leave --backend out"
+        )
 
 
 async def _run(plan: _Planned, runtime: Runtime, request: RunRequest, progress: ProgressReporter) -> Finished:
@@ -165,7 +181,8 @@ def _first(tasks: Sequence[Task], column: str, limit: int | None) -> Sequence[Ta
 
 
 def _facts(target: str, policy: Policy) -> ModelFacts:
-    return ModelFacts(target=target, name=policy.info.name, context_length=policy.info.context_length)
+    info = policy.info
+    return ModelFacts(target=target, name=info.name, context_length=info.context_length, backend=info.backend)
 
 
 def _continued(log: EvalLog, header: LogHeader) -> LogHeader:

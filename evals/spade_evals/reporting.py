@@ -56,8 +56,11 @@ def _log(log: EvalLog) -> EvaluatedLog:
         "tokens out": str(summary.tokens_out),
         "made": header.created,
     }
+    if header.model.backend:
+        facts["run by"] = header.model.backend
     if header.user_model is not None:
         facts["user model"] = header.user_model.target
+        facts["user's tokens in, out"] = f"{summary.user_tokens_in}, {summary.user_tokens_out}"
     error = "" if summary.overall_error is None else f" ± {summary.overall_error:.4f}"
     return EvaluatedLog(
         title=f"{header.suite} · {header.model.target}",

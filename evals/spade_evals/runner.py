@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.telemetry import ProgressReporter, SilentReporter
@@ -16,13 +17,22 @@ from spade_evals.suite import Missing, Runtime, Suite, SuiteData, UnscorableErro
 from spade_evals.summary import LogSummary, write_summary
 from spade_evals.types import ColumnSettings, LogHeader, ModelFacts, Sample, SampleKey, SampleOutcome, Task
 
-__all__ = ["RETRIES", "RunOptions", "make_header", "narrowed", "run_suite"]
+__all__ = ["RETRIES", "Prices", "RunOptions", "make_header", "narrowed", "run_suite"]
 
 RETRIES = 2
 """How often an attempt that met an infrastructure error is made again before its sample says so."""
 
 _TOLD_SECONDS = 10.0
 _DRAWN_SECONDS = 0.5
+
+
+class Prices(NamedTuple):
+    """Of a million tokens read and written: by the model, and by the simulated user."""
+
+    read: float
+    written: float
+    user_read: float = 0.0
+    user_written: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +44,7 @@ class RunOptions:
         n: repetitions, in place of the protocol's.
         max_tokens: of a completion, in place of the protocol's.
         concurrency: attempts at once, in place of the suite's.
-        prices: of a million tokens in and out, for the cost shown.
+        prices: for the cost shown.
         transcripts: whether messages are kept; a log that is committed as a baseline does without.
     """
 
@@ -42,7 +52,7 @@ class RunOptions:
     n: int | None = None
     max_tokens: int | None = None
     concurrency: int | None = None
-    prices: tuple[float, float] | None = None
+    prices: Prices | None = None
     transcripts: bool = True
 
 
@@ -186,11 +196,10 @@ class _Meter:
     progress: ProgressReporter
     name: str
     total: int
-    prices: tuple[float, float] | None
+    prices: Prices | None
     done: int = 0
     errors: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    tokens: list[int] = field(default_factory=lambda: [0, 0, 0, 0])  # as prices have them
     started: float = field(default_factory=time.monotonic)
     told: float = field(default_factory=time.monotonic)
     drawn: float = 0.0
@@ -202,8 +211,8 @@ class _Meter:
         """One sample more."""
         self.done += 1
         self.errors += sample.outcome is SampleOutcome.INFRASTRUCTURE_ERROR
-        self.tokens_in += sample.tokens_in
-        self.tokens_out += sample.tokens_out
+        used = (sample.tokens_in, sample.tokens_out, sample.user_tokens_in, sample.user_tokens_out)
+        self.tokens = [before + more for before, more in zip(self.tokens, used, strict=True)]
         self.progress.advance()
         now = time.monotonic()
         if now - self.drawn > _DRAWN_SECONDS:
@@ -220,10 +229,13 @@ class _Meter:
         parts = [
             f"{self.done}/{self.total} samples",
             f"{self.done / seconds:.2f}/s",
-            f"{(self.tokens_in + self.tokens_out) / 1000:.1f}k tokens",
+            f"{sum(self.tokens[:2]) / 1000:.1f}k tokens",
         ]
+        if any(self.tokens[2:]):
+            parts.append(f"{sum(self.tokens[2:]) / 1000:.1f}k of the user")
         if self.prices is not None:
-            parts.append(f"cost {(self.tokens_in * self.prices[0] + self.tokens_out * self.prices[1]) / 1e6:.2f}")
+            cost = sum(price * count for price, count in zip(self.prices, self.tokens, strict=True)) / 1e6
+            parts.append(f"cost {cost:.2f}")
         if self.errors:
             parts.append(f"{self.errors} infrastructure errors")
         return ", ".join(

@@ -85,6 +85,7 @@ class LogSummary:
             have it, and `coverage`, the share of the weights that ran.
         not_run: columns that could not run, with the reason.
         groups: by tag and value.
+        user_tokens_in, user_tokens_out: of the simulated user; `tokens_in` and `tokens_out` are the model's.
     """
 
     columns: Mapping[str, ColumnSummary]
@@ -98,6 +99,8 @@ class LogSummary:
     doubled: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    user_tokens_in: int = 0
+    user_tokens_out: int = 0
     seconds: float = 0.0
 
     @property
@@ -132,6 +135,8 @@ def summarise(header: LogHeader, samples: Samples) -> LogSummary:
         doubled=len(samples.doubled),
         tokens_in=sum(sample.tokens_in for sample in everything),
         tokens_out=sum(sample.tokens_out for sample in everything),
+        user_tokens_in=sum(sample.user_tokens_in for sample in everything),
+        user_tokens_out=sum(sample.user_tokens_out for sample in everything),
         seconds=sum(sample.seconds for sample in everything),
     )
 

@@ -81,7 +81,8 @@ class Sample:
         response: what is graded.
         target: what it is graded against.
         finish: how the last completion ended.
-        tokens_in, tokens_out: over all completions.
+        tokens_in, tokens_out: over all completions of the model that is evaluated.
+        user_tokens_in, user_tokens_out: over all those of the simulated user, where there is one.
         seconds: wall time from its start.
         tags: of the task.
     """
@@ -99,6 +100,8 @@ class Sample:
     finish: str = ""
     tokens_in: int = 0
     tokens_out: int = 0
+    user_tokens_in: int = 0
+    user_tokens_out: int = 0
     seconds: float = 0.0
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -118,11 +121,12 @@ class ColumnSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """The model as it was named, and what it said of itself."""
+    """The model as it was named, and what it said of itself: also what ran it, with its version."""
 
     target: str
     name: str = ""
     context_length: int = 0
+    backend: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

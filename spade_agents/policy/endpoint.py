@@ -29,7 +29,7 @@ class EndpointPolicy:
     def __init__(self, url: str, model: str, key: str = "", settings: EndpointSettings | None = None) -> None:
         chosen = settings or EndpointSettings()
         self.client = EndpointClient(url=url, model=model, key=key, settings=chosen)
-        self.info = PolicyInfo(name=model, context_length=chosen.context_length, has_tokens=False)
+        self.info = PolicyInfo(name=model, context_length=chosen.context_length, has_tokens=False, backend="endpoint")
 
     @property
     def cost(self) -> EndpointCost:

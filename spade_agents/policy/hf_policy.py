@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,7 +45,14 @@ class HfPolicy(TokenPolicy):
         context = int(model.config.get_text_config().max_position_embeddings)
         self.model = model
         self.engine = SamplerEngine(HfSampler(model, context_length=context, rows=rows))
-        super().__init__(self.engine, renderer, name=name, context_length=context, deviation=deviation)
+        super().__init__(
+            self.engine,
+            renderer,
+            name=name,
+            context_length=context,
+            deviation=deviation,
+            backend=f"transformers {version('transformers')}, torch {torch.__version__}",
+        )
 
     @classmethod
     def from_folder(cls, folder: Path, *, dtype: torch.dtype = torch.float32, style: RenderStyle | None = None) -> Self:

@@ -23,12 +23,21 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInfo:
-    """What a policy is: `has_tokens` tells whether its completions can be trained on."""
+    """What a policy is.
+
+    Attributes:
+        name: of the model.
+        context_length: in tokens.
+        has_tokens: whether its completions can be trained on.
+        weight_version: of the present weights.
+        backend: what runs the model, with its version where that is known, such as `vllm 0.32.0`.
+    """
 
     name: str
     context_length: int
     has_tokens: bool
     weight_version: int = 0
+    backend: str = ""
 
 
 class Policy(Protocol):

@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -43,7 +44,9 @@ class ScriptedPolicy:
         renderer: Renderer | None = None,
         context_length: int = 32_768,
     ) -> None:
-        self.info = PolicyInfo(name=name, context_length=context_length, has_tokens=renderer is not None)
+        self.info = PolicyInfo(
+            name=name, context_length=context_length, has_tokens=renderer is not None, backend="script"
+        )
         self.renderer = renderer
         self._respond: Respond | None = respond
 
@@ -98,12 +101,7 @@ class ScriptedPolicy:
 
     def load_weights(self, state: Mapping[str, Any], version: int) -> None:
         """Take over a weight version; a script has no weights."""
-        self.info = PolicyInfo(
-            name=self.info.name,
-            context_length=self.info.context_length,
-            has_tokens=self.info.has_tokens,
-            weight_version=version,
-        )
+        self.info = replace(self.info, weight_version=version)
 
     async def complete(
         self, conversation: Conversation, sampling: Sampling, *, seed: int, deadline: float | None = None

@@ -58,6 +58,7 @@ class TokenPolicy:
         context_length: of the engine, in tokens.
         deviation: how the renderer departs from the model's own template.
         stop: tokens that end a message; by default the renderer's one.
+        backend: shown in `info`.
     """
 
     def __init__(
@@ -69,8 +70,9 @@ class TokenPolicy:
         context_length: int,
         deviation: Deviation = Deviation.NONE,
         stop: Sequence[int] | None = None,
+        backend: str = "",
     ) -> None:
-        self.info = PolicyInfo(name=name, context_length=context_length, has_tokens=True)
+        self.info = PolicyInfo(name=name, context_length=context_length, has_tokens=True, backend=backend)
         self.renderer = renderer
         self.deviation = deviation
         self._engine = engine

@@ -57,6 +57,7 @@ class TorchPolicy(TokenPolicy):
             context_length=model.shape.context_length,
             deviation=deviation,
             stop=[token for token in ends if token is not None],
+            backend=f"torch {torch.__version__}",
         )
 
     @classmethod

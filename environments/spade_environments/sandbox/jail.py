@@ -1,4 +1,10 @@
-"""Foreign programs in a jail: any executable, with read-only files, no network, no secrets, and nothing left of it."""
+"""Foreign programs in a jail: any executable, with read-only files, no network, no secrets, and nothing left of it.
+
+What works elsewhere and not in a jail: sessions and process groups of its own, System V and POSIX shared memory
+(multiprocessing's locks and queues), files in memory, namespaces; and, unless root starts it, changing modes, owners
+and times of files. A jailed program can see whether a file exists that it cannot open, and set the times of one that
+everybody may write. Files that it has removed and keeps open are not in the sum of what it writes.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +58,7 @@ async def run_jailed(
     *,
     readable: Sequence[_PathLike] = (),
     scratch: _PathLike | None = None,
+    discard: bool = False,
     environment: Mapping[str, str] | None = None,
     stdin: str | bytes = "",
     timeout: float = 60.0,  # noqa: ASYNC109 (CPU time of the program, not a time to wait)
@@ -67,16 +74,12 @@ async def run_jailed(
     machine's other processes nothing; it can signal its own alone (before Linux 6.12 none). Started by root it runs as
     the user nobody. When it ends, or meets a limit, every process that descends from it is killed.
 
-    What works elsewhere and not here: sessions and process groups of its own, System V and POSIX shared memory
-    (multiprocessing's locks and queues), files in memory, namespaces; and, unless root starts it, changing modes,
-    owners and times of files. It can see whether a file exists that it cannot open, and set the times of one that
-    everybody may write. Files that it has removed and keeps open are not in the sum of what it writes.
-
     Args:
         argv: an absolute path, and its arguments.
         readable: files and folders.
         scratch: a folder that exists and is kept; started by root, it is given to the user nobody. A new one, removed
             at the end, unless given.
+        discard: remove a given one as well, whatever ends this process.
         environment: its whole environment; empty unless given.
         stdin: its whole input.
         timeout: CPU seconds of all its processes together.
@@ -99,26 +102,14 @@ async def run_jailed(
     (<ExecutionOutcome.OK: 'ok'>, 0, 'right\n')
     """
     _check_machine()
-    from spade_environments.sandbox.jailer import Order, carry_out  # needs Linux
+    from spade_environments.sandbox.jailer import carry_out  # needs Linux
 
+    order = _order(
+        _command(argv), readable, environment or {}, timeout=timeout, wall=wall, memory=memory,
+        limits=JailLimits() if limits is None else limits,
+    )  # fmt: skip
     data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
-    chosen = JailLimits() if limits is None else limits
-    command = _command(argv)
-    order = Order(
-        command=command,
-        environment=_environment(environment),
-        readable=_all_readable(readable, command[0]),
-        timeout=timeout,
-        wall=max(chosen.wall_floor, chosen.wall_factor * timeout) if wall is None else wall,
-        memory=memory,
-        processes=chosen.processes,
-        flood=chosen.flood,
-        output=chosen.output,
-        scratch_bytes=chosen.scratch,
-        scratch_files=chosen.scratch_files,
-    )
-    _check_limits(order)
-    return await carry_out(order, data, None if scratch is None else _scratch(scratch))
+    return await carry_out(order, data, None if scratch is None else _scratch(scratch), discard=discard)
 
 
 def python_folders(python: _PathLike) -> tuple[Path, ...]:
@@ -151,6 +142,35 @@ def _check_machine() -> None:
         raise HostFault(FaultKind.SANDBOX_SETUP, "run", told)
 
 
+def _order(
+    command: tuple[str, ...],
+    readable: Sequence[_PathLike],
+    environment: Mapping[str, str],
+    *,
+    timeout: float,
+    wall: float | None,
+    memory: int,
+    limits: JailLimits,
+) -> Order:
+    from spade_environments.sandbox.jailer import Order  # needs Linux
+
+    order = Order(
+        command=command,
+        environment=_environment(environment),
+        readable=_all_readable(readable, command[0]),
+        timeout=timeout,
+        wall=max(limits.wall_floor, limits.wall_factor * timeout) if wall is None else wall,
+        memory=memory,
+        processes=limits.processes,
+        flood=limits.flood,
+        output=limits.output,
+        scratch_bytes=limits.scratch,
+        scratch_files=limits.scratch_files,
+    )
+    _check_limits(order)
+    return order
+
+
 def _command(argv: Sequence[_PathLike]) -> tuple[str, ...]:
     if isinstance(argv, str | bytes) or not argv:
         raise ValueError(f"argv is {argv!r}; give a list: the program's path and its arguments")
@@ -164,11 +184,11 @@ def _command(argv: Sequence[_PathLike]) -> tuple[str, ...]:
     return command
 
 
-def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
-    for name, value in (given or {}).items():
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    for name, value in given.items():
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"the environment holds {name!r}, which no program can be given; leave it out")
-    return dict(given or {})
+    return dict(given)
 
 
 def _all_readable(paths: Sequence[_PathLike], program: str) -> tuple[str, ...]:

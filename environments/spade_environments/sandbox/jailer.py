@@ -65,27 +65,28 @@ class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu: float
 
 
-async def carry_out(order: Order, stdin: bytes, scratch: Path | None) -> Execution:
+async def carry_out(order: Order, stdin: bytes, scratch: Path | None, *, discard: bool = False) -> Execution:
     """Run the program to its end; see `run_jailed`."""
-    with _scratch_folder(scratch) as folder, Streams(stdin) as streams:
+    remove_it = discard or scratch is None
+    with _scratch_folder(scratch, remove_it=remove_it) as folder, Streams(stdin) as streams:
         jailer = _Jailer(streams)
         try:
-            told = await jailer.told(order, folder, remove_it=scratch is None)
+            told = await jailer.told(order, folder, remove_it=remove_it)
         finally:
             await jailer.aclose()
         return _execution(order, told, streams)
 
 
 @contextlib.contextmanager
-def _scratch_folder(given: Path | None) -> Iterator[Path]:
-    """`given`, or a new folder, which the jailer removes, or else this; the program's user owns either."""
+def _scratch_folder(given: Path | None, *, remove_it: bool) -> Iterator[Path]:
+    """`given`, or a new folder; the jailer removes it, or else this; the program's user owns either."""
     folder = Path(tempfile.mkdtemp(prefix="spade-jail-")) if given is None else given
     try:
         if os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
         yield folder
     finally:
-        if given is None and folder.exists():
+        if remove_it and folder.exists():
             remove(folder)
 
 

@@ -154,6 +154,7 @@ def run_jailed(
     *,
     readable: Sequence[str | PathLike[str]] = (),
     scratch: str | PathLike[str] | None = None,
+    discard: bool = False,
     environment: Mapping[str, str] | None = None,
     stdin: str | bytes = "",
     timeout: float = 60.0,
@@ -163,8 +164,8 @@ def run_jailed(
 ) -> Execution:
     """See `spade_environments.sandbox.run_jailed`; this one blocks."""
     work = jail.run_jailed(
-        argv, readable=readable, scratch=scratch, environment=environment, stdin=stdin, timeout=timeout, memory=memory,
-        wall=wall, limits=limits,
+        argv, readable=readable, scratch=scratch, discard=discard, environment=environment, stdin=stdin,
+        timeout=timeout, memory=memory, wall=wall, limits=limits,
     )  # fmt: skip
     thread = _LoopThread()
     try:

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spade_evals.cli.options import (
+    BackendOption,
+    DataOption,
+    LimitOption,
+    MaxTokensOption,
+    NOption,
+    ResumeOption,
+    VllmPythonOption,
+)
+
 if TYPE_CHECKING:
     from spade_evals.compare import Comparison, GateSettings
     from spade_evals.outputs import Judged
@@ -61,20 +71,23 @@ def noise(
     suite: Annotated[str | None, typer.Option(help="As for run.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the logs of the runs.")] = None,
     runs: Annotated[int, typer.Option(min=2, help="How often to run.")] = 3,
-    limit: Annotated[int | None, typer.Option(min=1, help="As for run.")] = None,
-    n: Annotated[int | None, typer.Option("--n", min=1, help="As for run.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="As for run.")] = None,
-    data: Annotated[Path | None, typer.Option(help="As for run.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="As for run.")] = False,
+    limit: LimitOption = None,
+    n: NOption = None,
+    max_tokens: MaxTokensOption = None,
+    backend: BackendOption = "auto",
+    vllm_python: VllmPythonOption = "",
+    data: DataOption = None,
+    resume: ResumeOption = False,
 ) -> None:
     """Tell the smallest difference that means anything.
 
     Runs a model several times on the same tasks.
     Takes logs that were made with run --draw 0, 1, 2 ... as well.
     """
-    import asyncio
-
     from spade_agents.errors import UsageError
+    from spade_agents.policy.open import backend_named
+    from spade_agents.policy.vllm import VllmSettings
+    from spade_evals.cli.stopping import run_to_end
     from spade_evals.evaluate import RunRequest, evaluate
     from spade_evals.log import find_logs
     from spade_evals.noise import noise_lines
@@ -91,11 +104,13 @@ def noise(
                 suites=(suite,),
                 out=out / f"draw-{draw}",
                 options=options,
+                backend=backend_named(backend),
+                vllm=VllmSettings(python=vllm_python, eager=True),
                 data=data,
                 draw=draw,
                 resume=resume,
             )
-            found += [finished.log for finished in asyncio.run(evaluate(request))]
+            found += [finished.log for finished in run_to_end(evaluate(request))]
     if len(found) < 2:
         raise UsageError("found one log; noise wants at least two runs of one model, made with different --draw")
     typer.echo("\n".join(noise_lines(found)))

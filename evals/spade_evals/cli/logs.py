@@ -48,14 +48,13 @@ def rescore(log: LogArgument, data: Annotated[Path | None, typer.Option(help="As
     The grading is that of this version.
     Samples whose score changed are appended as a further attempt; the log then bears this version's grading.
     """
-    import asyncio
-
+    from spade_evals.cli.stopping import run_to_end
     from spade_evals.cli.tables import log_lines
     from spade_evals.log import find_logs
     from spade_evals.rescoring import rescore_log
 
     for one in find_logs(log):
-        result = asyncio.run(rescore_log(one, data=data))
+        result = run_to_end(rescore_log(one, data=data))
         typer.echo("\n".join(log_lines(one, result.summary)))
         typer.echo(
             f"  {result.graded} samples graded, {result.changed} changed, {result.graded / result.seconds:.0f} a second"

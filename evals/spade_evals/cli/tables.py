@@ -42,7 +42,7 @@ def log_lines(log: EvalLog, summary: LogSummary) -> list[str]:
         lines += [f"  {name}, not full marks: {_counts(column.reasons)}"] if column.reasons else []
     lines += _group_lines(summary)
     lines.append(_overall(summary))
-    lines.append(f"  {_settings(header)}; {summary.tokens_in} tokens in, {summary.tokens_out} out")
+    lines.append(f"  {_settings(header)}; {_spent(header, summary)}")
     if not summary.is_complete:
         lines.append("  not complete: run again with --resume, which redoes only what is missing")
     return lines
@@ -52,6 +52,17 @@ def summaries_json(finished: Iterable[tuple[EvalLog, LogSummary]]) -> str:
     """For a program."""
     rows = [{"log": str(log.path), "summary": msgspec.to_builtins(summary)} for log, summary in finished]
     return json.dumps(rows, indent=2)
+
+
+def _spent(header: LogHeader, summary: LogSummary) -> str:
+    """What was read and written, by whom, and what ran it."""
+    told = f"{summary.tokens_in} tokens in, {summary.tokens_out} out"
+    if header.model.backend:
+        told += f" by {visible_line(header.model.backend)}"
+    if header.user_model is None or not (summary.user_tokens_in or summary.user_tokens_out):
+        return told
+    user = f"{summary.user_tokens_in} in, {summary.user_tokens_out} out"
+    return f"{told}; user {visible_line(header.user_model.target)}: {user}"
 
 
 def _row(name: str, column: ColumnSummary) -> list[str]:

@@ -149,7 +149,10 @@ class JailedScript:
         assert self._folder is not None
         self._opened += 1
         name = str(self._opened)
-        return name, Channel(self._folder, name)
+        try:
+            return name, Channel(self._folder, name)
+        except FileNotFoundError as error:  # the folder goes with the process
+            raise await self.fault() from error
 
     async def fault(self) -> InfrastructureError:
         """Why the process is gone, once it is."""
@@ -177,7 +180,8 @@ class JailedScript:
         if self._folder is not None:
             from spade_environments.inside.scratch import remove
 
-            remove(self._folder)
+            if self._folder.exists():  # where no jail was had
+                remove(self._folder)
             self._folder = None
 
     async def _start(self) -> None:
@@ -189,6 +193,7 @@ class JailedScript:
                 [self.python, "-I", self.script, *self.arguments],
                 readable=[*python_folders(self.python), self.script, *self.readable],
                 scratch=self._folder,
+                discard=True,
                 environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "HOME": ".", **self.environment},
                 timeout=_FOREVER,
                 wall=_FOREVER,

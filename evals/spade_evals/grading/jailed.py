@@ -12,7 +12,6 @@ import base64
 import json
 import pickle
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,16 +111,14 @@ class JailedGrader:
 
     async def _run(self, requests: Sequence[_Request]) -> list[_Request]:
         """Grade a batch; returns what is left where the process ended before its time."""
-        with tempfile.TemporaryDirectory(prefix="spade-grader-") as scratch:
-            run = await run_jailed(
-                [self.python, "-I", _WORKER, self.grader, str(self.seconds)],
-                readable=[*python_folders(self.python), _WORKER, *self.readable],
-                scratch=scratch,
-                environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "HOME": scratch, **self.environment},
-                stdin="".join(f"{request.body}\n" for request in requests),
-                timeout=self.start_seconds + self.seconds * len(requests),
-                memory=self.memory,
-            )
+        run = await run_jailed(
+            [self.python, "-I", _WORKER, self.grader, str(self.seconds)],
+            readable=[*python_folders(self.python), _WORKER, *self.readable],
+            environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "HOME": ".", **self.environment},
+            stdin="".join(f"{request.body}\n" for request in requests),
+            timeout=self.start_seconds + self.seconds * len(requests),
+            memory=self.memory,
+        )
         lines = run.stdout.split("\n")
         if lines[0] != "ready":
             raise InfrastructureError(

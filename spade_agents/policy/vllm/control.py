@@ -85,6 +85,11 @@ class VllmControl:
         answer = self._send("GET", "/weight_info", None)
         return str(self._fields(answer)["weight_version"]) if answer.status_code == 200 else None
 
+    def build(self) -> str | None:
+        """The version of vLLM; `None` where the server does not tell."""
+        answer = self._send("GET", "/version", None)
+        return str(self._fields(answer)["version"]) if answer.status_code == 200 else None
+
     def sleep(self) -> None:
         """Have the server give up its device's memory but for the weights, which go to the CPU's."""
         self._post("/sleep?level=1&mode=wait", None)

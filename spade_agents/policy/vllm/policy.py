@@ -66,7 +66,12 @@ class VllmPolicy(TokenPolicy):
         self.engine = VllmEngine(client, context_length=context_length, label=control.version(), fault=fault)
         self._exchange = exchange
         super().__init__(
-            self.engine, found.renderer, name=found.name, context_length=context_length, deviation=found.deviation
+            self.engine,
+            found.renderer,
+            name=found.name,
+            context_length=context_length,
+            deviation=found.deviation,
+            backend=f"vllm {control.build() or '(version not told)'}",
         )
 
     @classmethod

@@ -98,6 +98,8 @@ async def play_agent(
         response=_response(env),
         reason=sample.reason or str(played.info.get("reason", "")),
         finish="length" if policy.was_cut else sample.finish,
+        user_tokens_in=0 if user is None else user.tokens_in,
+        user_tokens_out=0 if user is None else user.tokens_out,
         seconds=time.monotonic() - started,
     )
 

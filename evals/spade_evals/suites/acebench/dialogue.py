@@ -50,12 +50,17 @@ class Scenario:
 
 
 class SimulatedUser:
-    """Any policy as the user; its own lines are assistant messages (upstream marks them `system`, which few take)."""
+    """Any policy as the user; its own lines are assistant messages (upstream marks them `system`, which few take).
+
+    Attributes:
+        tokens_in, tokens_out: of its completions so far.
+    """
 
     def __init__(self, policy: Policy, scenario: Scenario, *, max_tokens: int, deadline: float | None = None) -> None:
         template = prompts.TRAVEL_USER if "Travel" in scenario.classes else prompts.PHONE_USER
         self._policy = policy
         self._deadline = deadline
+        self.tokens_in = self.tokens_out = 0
         self._sampling = Sampling(
             temperature=_USER_SAMPLING.temperature, max_tokens=min(max_tokens, _USER_SAMPLING.max_tokens)
         )
@@ -78,6 +83,8 @@ class SimulatedUser:
         except ContextExhaustedError as error:
             raise InfrastructureError(f"the user model's context is used up; give a larger one: {error}") from error
         self._messages.append(Message(role="assistant", content=completion.text))
+        self.tokens_in += completion.usage.prompt_tokens
+        self.tokens_out += completion.usage.completion_tokens
         return completion.text
 
 

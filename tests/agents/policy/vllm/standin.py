@@ -49,6 +49,7 @@ class StandIn:
         routes = [
             Route("/health", self.health),
             Route("/v1/models", self.models),
+            Route("/version", self.version),
             Route("/inference/v1/generate", self.generate, methods=["POST"]),
         ]
         if self.dev:
@@ -64,6 +65,9 @@ class StandIn:
 
     async def health(self, _request: Request) -> Response:
         return Response()
+
+    async def version(self, _request: Request) -> Response:
+        return JSONResponse({"version": "0.32.0"})
 
     async def models(self, _request: Request) -> Response:
         return JSONResponse({"data": [{"id": "spade", "max_model_len": self.context}]})
