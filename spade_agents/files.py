@@ -1,11 +1,24 @@
-"""Files that are either whole or not there, also after a kill, a full disk or a power cut."""
+"""Files that are written whole or not at all, also in a kill, a full disk or a power cut; and read to an end."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-__all__ = ["write_whole"]
+from spade_agents.errors import UsageError
+
+__all__ = ["plain_file", "write_whole"]
+
+
+def plain_file(path: Path) -> Path:
+    """The path of a file that ends; one that is not there is let pass.
+
+    Raises:
+        UsageError: a pipe or a device, which would be read without an end, or a folder.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no plain file; wanted one")
+    return path
 
 
 def write_whole(path: Path, data: bytes) -> None:

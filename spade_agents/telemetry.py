@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from spade_agents.errors import UsageError
-from spade_agents.files import write_whole
+from spade_agents.files import plain_file, write_whole
 from spade_agents.terminal import visible, visible_line
 
 __all__ = ["BarReporter", "LineReporter", "MetricsLog", "ProgressReporter", "Row", "SilentReporter", "open_progress"]
@@ -44,11 +44,11 @@ class MetricsLog:
         """All whole rows, in order.
 
         Raises:
-            UsageError: a line that is no row.
+            UsageError: a line that is no row, or no plain file.
         """
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")[:-1]
+        lines = plain_file(self.path).read_bytes().split(b"\n")[:-1]
         return [self._row(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:

@@ -53,12 +53,9 @@ def merge(
     """
     from dataclasses import asdict
 
-    from spade_agents.selfplay.pool_card import write_card
-    from spade_agents.selfplay.pool_figures import pool_figures
     from spade_agents.selfplay.pool_sets import merge_pools
 
     merged = merge_pools(pools, out, threshold=threshold)
-    write_card(out, pool_figures(out), {"merged from": ", ".join(map(str, pools))})
     if as_json:
         print_json({"pool": str(out), **asdict(merged)})
     else:
@@ -79,13 +76,9 @@ def split(
 
     Near copies stay together, so that no part holds a copy of another's; skills are spread evenly.
     """
-    from spade_agents.selfplay.pool_card import write_card
-    from spade_agents.selfplay.pool_figures import pool_figures
     from spade_agents.selfplay.pool_sets import split_pool
 
     sizes = split_pool(pool, out, _shares(part), seed=seed, threshold=threshold)
-    for name in sizes:
-        write_card(out / name, pool_figures(out / name), {"part of": str(pool), "part": name})
     if as_json:
         print_json({"parts": {name: {"pool": str(out / name), "environments": size} for name, size in sizes.items()}})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,16 +49,22 @@ def lineage_of(pool: Pool, identity: str) -> Lineage:
     """
     specs = {each: pool.spec(each) for each in pool.ids()}
     provenance = dict(specs[identity].provenance)
-    parents = [str(each) for each in provenance.get("parents", ())]
-    children = [each for each, spec in specs.items() if identity in spec.provenance.get("parents", ())]
+    parents = _listed(provenance, "parents")
+    children = [each for each, spec in specs.items() if identity in _listed(spec.provenance, "parents")]
     return Lineage(
         provenance=provenance,
-        attempts=tuple(map(str, provenance.get("attempts", ()))),
+        attempts=_listed(provenance, "attempts"),
         parents=tuple(Relative(id=each, name=specs[each].name if each in specs else "") for each in parents),
         children=tuple(Relative(id=each, name=specs[each].name) for each in children),
         certificate=pool.certificate(identity),
         outcomes=pool.outcomes(identity),
     )
+
+
+def _listed(provenance: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list in a provenance, which may come from anywhere; what is none is one that says a single thing."""
+    found = provenance.get(name, ())
+    return tuple(map(str, found if isinstance(found, list | tuple) else [found]))
 
 
 def lineage_lines(story: Lineage) -> Iterator[str]:

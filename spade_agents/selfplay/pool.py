@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from spade_agents.errors import UsageError
-from spade_agents.files import write_whole
+from spade_agents.files import plain_file, write_whole
 from spade_agents.telemetry import MetricsLog
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate, CertificateError, read_certificate
@@ -22,8 +22,12 @@ from spade_environments.loader import load_spec, read_source, spec_path
 from spade_environments.registry import catalogue, is_catalogue
 from spade_environments.spec import SpecError
 
-__all__ = ["OutcomeRow", "Pool", "pool_specs", "trainable_specs"]
+__all__ = ["POOLED", "OutcomeRow", "Pool", "pool_specs", "trainable_specs"]
 
+POOLED = ("environment.py", "spec.json", "certificate.json", "outcomes.jsonl")
+"""The files of an environment in a pool."""
+
+_ID = re.compile(r"[0-9a-f]{64}")
 _OURS = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.[0-9]+")
 """Names of environments' folders, and of drafts that a kill left; whatever else lies there is left alone."""
 
@@ -91,16 +95,22 @@ class Pool:
         """The environments of the pool, in the order of their admission.
 
         Raises:
-            UsageError: the folder is no pool.
+            UsageError: the folder is no pool, or its index names what is no environment's id.
         """
-        path = self.path / "pool.json"
+        path = plain_file(self.path / "pool.json")
         try:
-            return tuple(entry["id"] for entry in json.loads(path.read_text(encoding="utf-8"))["environments"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            named = [entry["id"] for entry in json.loads(path.read_text(encoding="utf-8"))["environments"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"{self.path} is no pool: its pool.json cannot be read ({error}); "
                 "wanted a run's environments folder, or one with NAME.py and NAME.spec.json beside it"
             ) from error
+        # An id names a folder: one that is no hash could name any place.
+        strange = next((each for each in named if not (isinstance(each, str) and _ID.fullmatch(each))), None)
+        if strange is not None or len(set(named)) < len(named):
+            what = "an id twice" if strange is None else f"{str(strange)[:80]!r}"
+            raise UsageError(f"{path} names {what}; wanted each environment's sha256 once: put a whole copy back")
+        return tuple(named)
 
     def spec(self, environment_id: str) -> EnvironmentSpec:
         """One environment, hint included.
@@ -111,13 +121,16 @@ class Pool:
         folder = self.path / environment_id
         try:
             source = read_source(folder / "environment.py")
-            return EnvironmentSpec.from_json((folder / "spec.json").read_bytes(), source=source)
+            spec = EnvironmentSpec.from_json(read_source(folder / "spec.json"), source=source)
         except (OSError, SpecError) as error:
             raise UsageError(f"the pool's environment {folder} cannot be read: {error}") from error
+        if spec.id != environment_id:
+            raise UsageError(f"{folder} holds the environment {spec.id[:12]}; wanted the one that it is named after")
+        return spec
 
     def certificate(self, environment_id: str) -> Certificate | None:
         """The certificate of an environment, where one was kept."""
-        path = self.path / environment_id / "certificate.json"
+        path = plain_file(self.path / environment_id / "certificate.json")
         try:
             return Certificate.from_json(path.read_bytes()) if path.exists() else None
         except (OSError, CertificateError) as error:

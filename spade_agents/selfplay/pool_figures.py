@@ -114,7 +114,9 @@ def pool_figures(path: Path, collapse: CollapseSettings | None = None) -> PoolFi
     """
     pool, settings = Pool(pool_folder(path)), collapse or CollapseSettings()
     specs = [pool.spec(identity) for identity in pool.ids()]
-    certificates = [certificate for spec in specs if (certificate := pool.certificate(spec.id)) is not None]
+    kept = [pool.certificate(spec.id) for spec in specs]
+    pairs = zip(specs, kept, strict=True)
+    certificates = [proof for spec, proof in pairs if proof is not None and proof.holds_for(spec)]
     steps = [length for certificate in certificates for length in certificate.gold_lengths]
     diversity = diversity_of([spec.source for spec in specs], settings)
     slots = [found.outcome for found in read_slots(pool.path)]

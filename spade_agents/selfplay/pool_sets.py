@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spade_agents.errors import UsageError
+from spade_agents.files import plain_file
 from spade_agents.seeds import derive_seed
-from spade_agents.selfplay.pool import Pool
-from spade_agents.selfplay.pool_figures import pool_folder
+from spade_agents.selfplay.pool import POOLED, Pool
+from spade_agents.selfplay.pool_card import write_card
+from spade_agents.selfplay.pool_figures import pool_figures, pool_folder
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import MinHash, NoveltyIndex, fingerprint
 
@@ -44,11 +48,11 @@ def merge_pools(pools: Sequence[Path], out: Path, *, threshold: float = 0.9) -> 
     Raises:
         UsageError: `out` exists, or a pool cannot be read; nothing was written.
     """
-    draft = _draft(out)
+    _check_free(out)
     index, ids, same, alike = NoveltyIndex(threshold=threshold), dict[str, Path](), 0, 0
     for path in pools:
         pool = Pool(pool_folder(path))
-        for spec in map(pool.spec, pool.ids()):
+        for spec in _whole(pool):
             if spec.id in ids:
                 same += 1
             elif not index.admits(spec.source)[0]:
@@ -56,8 +60,8 @@ def merge_pools(pools: Sequence[Path], out: Path, *, threshold: float = 0.9) -> 
             else:
                 index.add(spec.name, spec.source)
                 ids[spec.id] = pool.path / spec.id
-    _written(draft, ids)
-    draft.rename(out)
+    with _draft_of(out) as draft:
+        _write(draft, ids, out.name, {"merged from": ", ".join(map(str, pools))})
     return Merged(environments=len(ids), same=same, alike=alike)
 
 
@@ -83,14 +87,16 @@ def split_pool(
         raise UsageError(f"the shares sum to {sum(parts.values()):g}; wanted shares above 0 that sum to 1")
     if any(not name.replace("-", "").replace("_", "").isalnum() for name in parts):
         raise UsageError("a part's name names a folder; give letters and digits")
-    draft, pool = _draft(out), Pool(pool_folder(path))
-    specs = [pool.spec(identity) for identity in pool.ids()]
+    _check_free(out)
+    pool = Pool(pool_folder(path))
+    specs = list(_whole(pool))
     if len(specs) < len(parts):
         raise UsageError(f"{path} holds {len(specs)} environments, fewer than the {len(parts)} parts asked for")
     chosen = _shared_out(clusters_of(specs, threshold), parts, random.Random(derive_seed(seed, "split")))
-    for name, members in chosen.items():
-        _written(draft / name, {spec.id: pool.path / spec.id for spec in specs if spec.id in members})
-    draft.rename(out)
+    with _draft_of(out) as draft:
+        for name, members in chosen.items():
+            folders = {spec.id: pool.path / spec.id for spec in specs if spec.id in members}
+            _write(draft / name, folders, name, {"part of": str(path), "part": name})
     return {name: len(members) for name, members in chosen.items()}
 
 
@@ -136,20 +142,49 @@ def _shared_out(
     return held
 
 
-def _draft(out: Path) -> Path:
+def _whole(pool: Pool) -> Iterator[EnvironmentSpec]:
+    """Its environments, all of whose files are read: what is damaged is told where it lies."""
+    for identity in pool.ids():
+        pool.certificate(identity)
+        pool.outcomes(identity)
+        yield pool.spec(identity)
+
+
+def _check_free(out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} exists and is left as it is; choose another --out")
-    draft = out.with_name(f".{out.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    return draft
 
 
-def _written(folder: Path, environments: Mapping[str, Path]) -> None:
+@contextmanager
+def _draft_of(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that becomes `out` when all is written, and is gone where that fails.
+
+    Raises:
+        UsageError: there is no such place, or another process has made `out` meanwhile.
+    """
     try:
-        folder.mkdir(parents=True)
-        for identity, source in environments.items():
-            shutil.copytree(source, folder / identity)
-        Pool(folder).index(tuple(environments))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise UsageError(f"{folder} cannot be written: {error.strerror}; choose another --out") from error
+        raise UsageError(f"{out} cannot be made: {error.strerror}; choose another --out") from error
+    try:
+        yield draft
+        draft.chmod(0o755)
+        try:
+            draft.rename(out)
+        except OSError as error:
+            raise UsageError(f"{out} cannot be made: {error.strerror}; choose another --out") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(folder: Path, environments: Mapping[str, Path], name: str, facts: Mapping[str, str]) -> None:
+    """A pool of copies, with its card."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for identity, source in environments.items():
+        (folder / identity).mkdir()
+        for file in POOLED:  # and nothing else: what lies beside them may be a link out of the pool
+            if plain_file(source / file).exists():
+                shutil.copyfile(source / file, folder / identity / file)
+    Pool(folder).index(tuple(environments))
+    write_card(folder, replace(pool_figures(folder), name=name), facts)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spade_agents.errors import UsageError
+from spade_agents.selfplay import pool_sets
 from spade_agents.selfplay.lineage import lineage_lines, lineage_of
 from spade_agents.selfplay.pool import OutcomeRow, Pool, trainable_specs
 from spade_agents.selfplay.pool_card import card_lines, write_card
@@ -187,3 +189,115 @@ def test_lineage_tells_where_an_environment_came_from_and_what_became_of_it(tmp_
         "rollout 4: 2 plays without hint, 1 with, win rate 0.50, regret +0.250 (frontier), retired: crash",
     ]
     assert pool_folder(tmp_path) == path
+
+
+def changed(pool: Path, what: str) -> Path:
+    """A pool in which something is damaged, foreign or endless."""
+    first = Pool(pool).ids()[0]
+    index, folder = pool / "pool.json", pool / first
+
+    def indexed(*ids: object) -> None:
+        index.write_text(json.dumps({"environments": [{"id": each} for each in ids]}))
+
+    match what:
+        case "an index nested without end":
+            index.write_text("[" * 100_000)
+        case "an index that is a pipe":
+            index.unlink()
+            os.mkfifo(index)
+        case "an id that is a number":
+            indexed(5)
+        case "an id that is a list":
+            indexed(["a"])
+        case "an id with a null in it":
+            indexed("a\0b")
+        case "an id that leads out of the pool":
+            indexed(f"../{pool.name}/{first}")
+        case "an id twice":
+            indexed(first, first)
+        case "a folder of another environment":
+            folder.rename(pool / ("0" * 64))
+            indexed("0" * 64)
+        case "outcomes that are a pipe":
+            (folder / "outcomes.jsonl").unlink()
+            os.mkfifo(folder / "outcomes.jsonl")
+        case "outcomes that are no rows":
+            (folder / "outcomes.jsonl").write_bytes(b"\x00\xff\n")
+        case "a certificate that is none":
+            (folder / "certificate.json").write_text("[]")
+        case "a certificate that is a pipe":
+            (folder / "certificate.json").unlink()
+            os.mkfifo(folder / "certificate.json")
+        case "a spec that is a pipe":
+            (folder / "spec.json").unlink()
+            os.mkfifo(folder / "spec.json")
+    return pool
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "an index nested without end",
+        "an index that is a pipe",
+        "an id that is a number",
+        "an id that is a list",
+        "an id with a null in it",
+        "an id that leads out of the pool",
+        "an id twice",
+        "a folder of another environment",
+        "outcomes that are a pipe",
+        "outcomes that are no rows",
+        "a certificate that is none",
+        "a certificate that is a pipe",
+        "a spec that is a pipe",
+    ],
+)
+def test_a_damaged_pool_is_told_where_it_lies_and_nothing_is_written(tmp_path, what):
+    pool = changed(made(tmp_path / "a", CATALOGUE[:3]), what)
+    with pytest.raises(UsageError, match=str(pool)):
+        pool_figures(pool)
+    with pytest.raises(UsageError, match=str(pool)):
+        merge_pools([pool], tmp_path / "b")
+    with pytest.raises(UsageError, match=str(pool)):
+        split_pool(pool, tmp_path / "c", {"train": 0.5, "test": 0.5})
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_else_lies_in_an_environments_folder_does_not_go_along(tmp_path):
+    pool = made(tmp_path / "a", CATALOGUE[:2])
+    folder = pool / CATALOGUE[0].id
+    (folder / "passwords").symlink_to("/etc/passwd")
+    (folder / "round").symlink_to(pool)
+    os.mkfifo(folder / "pipe")
+    merge_pools([pool], tmp_path / "b")
+    names = sorted(path.name for path in (tmp_path / "b" / CATALOGUE[0].id).iterdir())
+    assert names == ["certificate.json", "environment.py", "outcomes.jsonl", "spec.json"]
+    assert (tmp_path / "b" / "README.md").read_text().startswith("# b\n")
+
+
+def test_a_folder_that_another_process_made_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    pool = made(tmp_path / "a", CATALOGUE[:2])
+
+    def meanwhile(folder: Path, *rest: object) -> None:
+        (tmp_path / "b").mkdir(exist_ok=True)
+        (tmp_path / "b" / "mine").touch()
+        write_card(folder, *rest)
+
+    monkeypatch.setattr(pool_sets, "write_card", meanwhile)
+    with pytest.raises(UsageError, match="cannot be made: Directory not empty"):
+        merge_pools([pool], tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert [path.name for path in (tmp_path / "b").iterdir()] == ["mine"]
+
+
+def test_a_certificate_of_other_source_certifies_nothing(tmp_path):
+    pool = made(tmp_path / "a", CATALOGUE[:2])
+    (pool / CATALOGUE[0].id / "certificate.json").write_text(certified(CATALOGUE[1]).to_json())
+    assert pool_figures(pool).certified == 1
+
+
+@pytest.mark.parametrize("parents", [5, "5", [[5]], None])
+def test_a_story_is_told_of_any_provenance(tmp_path, parents):
+    spec = replace(CATALOGUE[0], provenance={"kind": "designed", "parents": parents, "attempts": 3})
+    pool = made(tmp_path / "a", [spec, CATALOGUE[1]])
+    assert "attempt 1: 3" in list(lineage_lines(lineage_of(Pool(pool), spec.id)))
