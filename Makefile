@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "no C++ compiler found: DeepSpeed needs one (on Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt torch==2.13.0
-	DS_BUILD_OPS=0 $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[train,agents,sandbox,eval,pools,corpus,dev]'
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[train,agents,sandbox,eval,pools,corpus,ray,dev]'
 	@touch $@
 
 demo: $(INSTALLED)  ## run the whole self-play loop from the shipped model and name its report
@@ -46,16 +46,13 @@ test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed un
 # vLLM's CPU build asks for the local CPU build of torch, as `make venv` does, and takes some 2 GB of disk.
 test-vllm: $(INSTALLED)  ## serve a real model by vLLM, installed under .cache: rollouts, log-probabilities, weight syncs
 	$(BIN)/python tests/vllm/install.py
-	$(BIN)/python -m pytest -s tests/vllm/check_vllm.py tests/vllm/check_agent.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -s tests/vllm/check_vllm.py tests/vllm/check_agent.py tests/vllm/check_eval.py $(PYTEST_ARGS)
 
 # DATA holds ACEBench's data and files like it; evalscope's dialogues and checker are the oracle, in a folder of their own.
-# bfcl-eval, in its own environment, brings its data along. Without DATA not everything is decided: the recipe ends with
-# 3, as spade-eval has it, which make tells as "Error 3" (its own exit code is 2 for every failed recipe).
+# bfcl-eval, in its own environment, brings its data along. Without DATA not everything is decided and the command ends
+# with 3, which make tells as "Error 3": its own exit code is 2 whatever a command ended with.
 test-eval: $(INSTALLED)  ## instrument checks against other checkers: make test-eval DATA=DIR
-	$(BIN)/spade-eval setup bfcl_v4
-	$(if $(DATA),$(BIN)/spade-eval setup acebench)
-	SPADE_EVAL_DATA="$(DATA)" $(BIN)/python -m pytest tests/evals -m "slow or not slow" -rs $(PYTEST_ARGS)
-	@test -n "$(DATA)" || { echo "no DATA given: ACEBench's checks count as not run; make test-eval DATA=DIR"; exit 3; }
+	$(BIN)/python tests/evals/instruments.py $(if $(DATA),--data "$(DATA)") $(PYTEST_ARGS)
 
 # lm-eval's own pins are apart from ours, and so is the environment that its tasks are tried in.
 LM := .cache/lm
