@@ -34,7 +34,7 @@ async def test_bad_lines_are_answered_or_passed_over_and_the_episode_goes_on():
     process.stdin.write("\n".join([*lines, ""]).encode())
     await process.stdin.drain()
     answers = {}
-    while 6 not in answers:
+    while not {1, 3, 4, 5, 6} <= answers.keys():
         message = json.loads(await process.stdout.readline())
         answers[message.get("id")] = message
     process.stdin.close()

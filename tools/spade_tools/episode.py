@@ -141,8 +141,8 @@ class ServedEpisode:
             reward=self._reward,
             fault=self._fault,
             opening=self._opening,
-            turns=len(self._transcript),
-            transcript=tuple(self._transcript),
+            turns=self._turns,
+            transcript=self._told(),
         )
 
     async def aclose(self) -> None:
@@ -152,7 +152,9 @@ class ServedEpisode:
 
     def _begin(self, opening: str | None) -> None:
         self._opening = opening
+        self._turns = 0
         self._transcript: list[Exchange] = []
+        self._untold: list[tuple[ToolCall | Reply, StepResult]] = []
         self._outcome: EpisodeOutcome | None = None
         self._reward: float | None = None
         self._fault: str | None = None
@@ -198,7 +200,7 @@ class ServedEpisode:
             result = await self._env.step(action)
         except SandboxFault as fault:
             return self._failed(fault)
-        self._transcript.append(_exchange(action, result))
+        self._book(action, result)
         self._settle(result)
         observation = result.observation
         if isinstance(action, Reply) and self.takes_replies and "error" not in result.info:
@@ -210,11 +212,23 @@ class ServedEpisode:
             await self._env.aclose()
         return answer
 
+    def _book(self, action: ToolCall | Reply, result: StepResult) -> None:
+        """Keep what happened: as it is, and as an exchange once somebody asks; what may be huge is cut down at once."""
+        self._turns += 1
+        self._untold.append((action, result))
+        if "error" in result.info:
+            self._told()
+
+    def _told(self) -> tuple[Exchange, ...]:
+        self._transcript += [_exchange(action, result) for action, result in self._untold]
+        self._untold.clear()
+        return tuple(self._transcript)
+
     def _settle(self, result: StepResult) -> None:
         """Whether that was the end, and how."""
         if result.terminated:
             self.phase, self._outcome, self._reward = Phase.OVER, EpisodeOutcome.SCORED, result.reward
-        elif result.truncated or len(self._transcript) >= self.max_turns:
+        elif result.truncated or self._turns >= self.max_turns:
             self.phase, self._outcome, self._reward = Phase.OVER, EpisodeOutcome.AGENT_ERROR, 0.0
 
     def _answer(self, observation: Observation, result: StepResult) -> Answer:

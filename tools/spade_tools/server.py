@@ -48,6 +48,7 @@ __all__ = ["MANIFEST_URI", "TASK_URI", "EpisodeServer"]
 TASK_URI = "spade://task"
 MANIFEST_URI = "spade://manifest"
 _CALL = "tools/call"
+_CALL_KEYS = {"name", "arguments", "_meta"}
 _RESERVED_NAMES = frozenset(spec.name for spec in RESERVED)
 _INSTRUCTIONS = (
     "An environment to act in by tool calls. Read the task with get_task, then act with the other tools; each call "
@@ -84,6 +85,7 @@ class EpisodeServer:
         self.server.add_request_handler(_CALL, CallToolRequestParams, self._call_tool)
         self.server.middleware[:] = [self._quick_call]  # in place of tracing spans, which nobody reads here
         self._identity = self.server.server_info_stamp
+        self._known_meta: object = None
 
     async def aclose(self) -> None:
         """End the episode, its process and every subscription."""
@@ -117,15 +119,32 @@ class EpisodeServer:
         version = ctx.protocol_version
         if ctx.method != _CALL or ctx.request_id is None or version not in MODERN_PROTOCOL_VERSIONS:
             return await call_next(ctx)
-        params = ctx.params
-        validate_client_request(_CALL, version, params)
-        assert params is not None
+        params = self._checked(ctx.params, version)
         answer = await self._call(ctx, params["name"], params.get("arguments") or {})
         result = _result(answer)
         if answer.is_error or answer.new_tools:  # what a client has sent, or a schema, may stand in it
             result = serialize_server_result(_CALL, version, result)
         result["_meta"] = {SERVER_INFO_META_KEY: dict(self._identity)}
         return result
+
+    def _checked(self, params: Mapping[str, Any] | None, version: str) -> Mapping[str, Any]:
+        """The parameters of a call, found right; a client's `_meta` is the same with every call, and read once.
+
+        Raises:
+            ValidationError: they are not (pydantic's).
+        """
+        if (
+            params is not None
+            and params.keys() == _CALL_KEYS
+            and type(params["name"]) is str
+            and type(params["arguments"]) is dict
+            and params["_meta"] == self._known_meta
+        ):
+            return params
+        validate_client_request(_CALL, version, params)
+        assert params is not None
+        self._known_meta = params.get("_meta")
+        return params
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
         return _result(await self._call(context, params.name, params.arguments or {}))

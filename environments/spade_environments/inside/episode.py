@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 import random
 import sys
 import types
 from typing import Any
 
-from . import adapters, contract, schema
+from . import adapters, contract, plain_json, schema
 
 __all__ = ["Episode"]
 
@@ -200,8 +199,8 @@ def _info(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise contract.ContractError(f"info is {type(value).__name__}; wanted dict")
     try:
-        text = json.dumps(value)
-    except (TypeError, ValueError) as error:
+        text = plain_json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
         raise contract.ContractError(f"info must be JSON-able: {error}") from error
     if len(text) > 4096:
         raise contract.ContractError(f"info is {len(text)} bytes; at most 4096")

@@ -16,7 +16,7 @@ from spade_environments.sandbox.answer import Answer
 from spade_environments.sandbox.ending import Reason, as_fault, told_by
 from spade_environments.sandbox.nonces import Nonces
 from spade_environments.sandbox.process import Ended, Zygote
-from spade_environments.sandbox.switchboard import Switchboard
+from spade_environments.sandbox.switchboard import PATIENCE, Switchboard
 from spade_environments.sandbox.watch import SWEEP, Watch, cpu_seconds, is_asleep, resident_bytes
 from spade_environments.wire import Failed, WireError, decode, encode
 
@@ -104,9 +104,8 @@ class Child:
         alone = self._switchboard.asks(self._descriptor)
         try:
             self._send(frame)
-            if alone:  # a quick child may only be waiting for this processor: a turn of the event loop costs as much
-                _give_way()
-                self._read()
+            if alone:
+                self._wait_here()
             body = await answer
         finally:
             self._switchboard.answered()
@@ -188,6 +187,21 @@ class Child:
             if passed is not None:
                 self.stop(*passed)
         return self._open
+
+    def _wait_here(self) -> None:
+        """Look for the answer of a lone, quick child on the spot: to sleep until it comes would take longer than it.
+
+        A child that is not as quick may be waiting for this processor, which it then gets.
+        """
+        answer, switchboard = self._answer, self._switchboard
+        if switchboard.watches():
+            ends = _monotonic() + PATIENCE
+            while answer.pending and _monotonic() < ends:
+                self._read()
+            switchboard.watched(in_vain=answer.pending)
+        if answer.pending:
+            _give_way()
+            self._read()
 
     def _cut_short(self) -> None:
         """The task that waited was cancelled: what the child does next answers nobody."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 __all__ = ["Switchboard"]
 
 _TURN = 8
+PATIENCE = 0.0002
+LONGEST_REST = 63
 GATHER = 0.002
 CROWD = 64 * len(os.sched_getaffinity(0))  # about what the children answer in that time, at some 30 us each
 
@@ -27,6 +29,7 @@ class Switchboard:
         self._poll = select.epoll()
         self._readers: dict[int, Callable[[], None]] = {}
         self._asked = self._in_a_row = 0
+        self._rest = self._resting = 0
         self._last = -1
         self._gathering: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._poll.fileno(), self._drain)
@@ -51,6 +54,20 @@ class Switchboard:
         self._in_a_row = (self._in_a_row + 1) % _TURN if again else 0
         self._asked += 1
         return self._asked == 1 and self._in_a_row > 0
+
+    def watches(self) -> bool:
+        """Whether a lone child's answer is worth watching for: not for a while after that was in vain.
+
+        The while doubles each time, so that next to nothing is spent on children that take long, or on a machine that
+        has no processor left for them.
+        """
+        self._resting -= 1
+        return self._resting < 0
+
+    def watched(self, *, in_vain: bool) -> None:
+        """To be called after each watch."""
+        self._rest = min(2 * self._rest + 1, LONGEST_REST) if in_vain else 0
+        self._resting = self._rest
 
     def answered(self) -> None:
         """To be called once for each request, however it ended."""
