@@ -22,7 +22,7 @@ class VllmSettings:
             server sleeps during each update.
         devices: that the server sees, as in CUDA_VISIBLE_DEVICES; empty for all.
         memory_share: of a GPU's memory that the server takes.
-        cache_gib: keys and values on a CPU.
+        cache_gib: keys and values on a CPU; vLLM reads whole numbers only.
         dtype: of weights and activations.
         context_length: in tokens; 0 for the model's own.
         eager: start in seconds instead of minutes, and sample a little slower.
@@ -57,6 +57,8 @@ class VllmSettings:
     def __post_init__(self) -> None:
         if not 0.0 < self.memory_share <= 1.0:
             raise ValueError(f"found memory_share = {self.memory_share}; wanted more than 0 and at most 1")
+        if not float(self.cache_gib).is_integer():
+            raise ValueError(f"found cache_gib = {self.cache_gib}; wanted a whole number: vLLM reads no other")
         for name in ("cache_gib", "concurrency", "start_seconds", "request_seconds", "tolerance"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"found {name} = {getattr(self, name)}; wanted more than 0")

@@ -181,7 +181,7 @@ async def test_a_colocated_server_sleeps_during_an_update(folder, standin):
 
 
 def test_settings_out_of_range_are_refused():
-    for wrong in ({"memory_share": 0.0}, {"memory_share": 1.5}, {"concurrency": 0}, {"start_seconds": 0.0}):
+    for wrong in ({"memory_share": 1.5}, {"cache_gib": 0.5}, {"concurrency": 0}, {"start_seconds": 0.0}):
         with pytest.raises(ValueError, match="wanted"):
             VllmSettings(**wrong)
 

@@ -164,12 +164,12 @@ def test_a_server_sees_no_secret():
         "PATH": "/bin",
         "TOKENIZERS_PARALLELISM": "0",
     }
-    found = server_environment(VllmSettings(threads=2, devices="1", cache_gib=0.5), given)
+    found = server_environment(VllmSettings(threads=2, devices="1", cache_gib=3.0), given)
     assert not found.keys() & {"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN"}
     assert (found["PATH"], found["TOKENIZERS_PARALLELISM"]) == ("/bin", "0")
     assert (found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"], found["VLLM_CPU_KVCACHE_SPACE"]) == (
         "2",
         "1",
-        "0.5",
+        "3",
     )
     assert (Path(found["PYTHONPATH"]) / "spade_vllm_worker.py").is_file()
