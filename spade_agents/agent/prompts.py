@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from spade_agents.messages import Message
+from spade_agents.policy.protocol import Policy
 from spade_environments import Observation, ToolSpec
 
-__all__ = ["PromptStyle", "opening_messages"]
+__all__ = ["PromptStyle", "opening_messages", "prompt_style"]
 
 PromptStyle = Literal["full", "compact"]
 
@@ -38,6 +39,12 @@ def opening_messages(
     system = "act" if style == "compact" else _GAME if _is_game(tools) else _TOOLS
     text = observation.text if hint is None else f"{observation.text}\nhint: {hint}"
     return Message(role="system", content=system), Message(role="user", content=text)
+
+
+def prompt_style(policy: Policy) -> PromptStyle:
+    """The prompt style that a policy's renderer writes; `full` for a policy without a renderer."""
+    style: PromptStyle = getattr(policy, "style", "full")
+    return style
 
 
 def _is_game(tools: Sequence[ToolSpec]) -> bool:

@@ -101,7 +101,7 @@ class SpadeModel(Model):
             completion = await self.policy.complete(conversation, self._chosen(model_settings), seed=seed)
             usage.add(usage_of(completion))
             self._tell(completion)
-            known = {tool.name for tool in conversation.tools}
+            known = {tool.name for tool in conversation.known_tools}
             completion = self._named(completion)
             calls = [call for call in completion.calls if call.name in known]
             errors = _errors(completion, known)

@@ -12,7 +12,7 @@ from spade_agents.messages import Message
 from spade_agents.trajectory import Completion
 from spade_environments import ToolCall, ToolSpec
 
-__all__ = ["identity", "item_messages", "tool_specs", "usage_of"]
+__all__ = ["content_text", "identity", "item_messages", "tool_specs", "usage_of"]
 
 
 def tool_specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
@@ -40,7 +40,7 @@ def item_messages(items: Sequence[Any]) -> list[Message]:
 def _message(item: dict[str, Any]) -> Iterator[Message]:
     kind = item.get("type", "message")
     if kind == "function_call_output":
-        yield Message(role="tool", content=_text(item.get("output")), call_id=str(item.get("call_id", "")))
+        yield Message(role="tool", content=content_text(item.get("output")), call_id=str(item.get("call_id", "")))
     elif kind == "function_call":
         try:
             arguments = json.loads(item.get("arguments") or "{}")
@@ -51,15 +51,16 @@ def _message(item: dict[str, Any]) -> Iterator[Message]:
     elif kind == "message":
         role = item.get("role", "user")
         yield Message(
-            role=role if role in ("system", "user", "assistant") else "system", content=_text(item.get("content"))
+            role=role if role in ("system", "user", "assistant") else "system",
+            content=content_text(item.get("content")),
         )
 
 
-def _text(content: Any) -> str:
-    """The text of a content, which is text or a list of parts."""
+def content_text(content: Any) -> str:
+    """The text of a content, which is text, a part or a list of parts."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
+    parts = content if isinstance(content, list) else [content]
     return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("text"))
 
 

@@ -11,7 +11,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Let a model act with the tools of MCP servers.", no_args_is_help=True, rich_markup_mode=None)
 
 _WANTED = "give a model, scripted:silent, scripted:random or scripted:FILE.jsonl"
-_TASK = "Read the task with get_task and carry it out."
 
 
 @app.callback()
@@ -21,7 +20,9 @@ def _group() -> None:
 
 @app.command("run", epilog='Example: spade agent run --model nano --mcp "spade serve ticket_desk --seed 3"')
 def run(
-    task: Annotated[str, typer.Argument(help="What the user asks for.")] = _TASK,
+    task: Annotated[
+        str | None, typer.Argument(help="What the user asks for; left out, the task that a served environment sets.")
+    ] = None,
     model: Annotated[
         str, typer.Option(metavar="MODEL", help="PATH, nano, smollm2, URL#MODEL or scripted:...")
     ] = "nano",
@@ -42,9 +43,11 @@ def run(
 ) -> None:
     """Carry out a task, printing each step as it happens.
 
-    Steps are the messages, the calls of tools and their results.
+    Steps are the messages, the calls of tools and their results. Without TASK the episode of a served environment
+    (`spade serve`) is played in the form that training gives it: its prompts and tools, a message as a reply, its end.
 
-    Exit code: 0 answered, 1 turns used up or no call that could be made, 2 wrong usage, 3 a server cannot be reached.
+    Exit code: 0 answered or the episode is over, 1 turns used up or no call that could be made, 2 wrong usage, 3 a
+    server cannot be reached.
     """
     import asyncio
 
@@ -56,6 +59,7 @@ def run(
         from spade_agents.errors import UsageError
         from spade_agents.policy import Sampling, ScriptedPolicy, backend_named, open_policy
         from spade_agents.policy.vllm import VllmSettings
+        from spade_environments.wording import counted
 
         sampling = Sampling(temperature=temperature, max_tokens=tokens)
         served = VllmSettings(python=vllm_python, eager=True)
@@ -71,7 +75,10 @@ def run(
                 max_turns=turns,
                 say=lambda who, what: tell(f"{who:>7}: {what}"),
             )
-        tell(f"{done.requests} messages, {done.prompt_tokens} tokens read, {done.completion_tokens} written", err=True)
+        tell(
+            f"{counted(done.requests, 'message')}, {done.prompt_tokens} tokens read, {done.completion_tokens} written",
+            err=True,
+        )
         return done.answer is not None
 
     if not asyncio.run(act()):

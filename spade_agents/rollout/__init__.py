@@ -8,7 +8,7 @@ from spade_agents.rollout.ledger import Mismatch, TokenRow, mismatch_of, token_l
 from spade_agents.rollout.outcomes import CallOutcome, call_outcomes
 from spade_agents.rollout.oversampling import OverSampling
 from spade_agents.rollout.own import OwnEnvironment, WithOwn
-from spade_agents.rollout.rollout import play, prompt_style
+from spade_agents.rollout.rollout import play
 from spade_agents.rollout.transport import Transport, open_transport
 
 __all__ = [

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from spade_agents.agent.prompts import PromptStyle, opening_messages
+from spade_agents.agent.prompts import PromptStyle, opening_messages, prompt_style
 from spade_agents.errors import ContextExhaustedError, InfrastructureError
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy.protocol import Policy, Sampling
@@ -18,7 +18,7 @@ from spade_environments import Env, EnvironmentFault, HostFault, Observation, Re
 from spade_environments.validation import CallErrorKind
 from spade_environments.wording import counted
 
-__all__ = ["EPISODE_OVER", "TEARDOWN_SECONDS", "play", "prompt_style"]
+__all__ = ["EPISODE_OVER", "TEARDOWN_SECONDS", "play"]
 
 TEARDOWN_SECONDS = 5.0
 """What closing an environment gets at least, even after the deadline: its process must not be left behind."""
@@ -89,12 +89,6 @@ async def play(
         counters=dict(episode.counters),
         info=dict(episode.last.info) if episode.last else {},
     )
-
-
-def prompt_style(policy: Policy) -> PromptStyle:
-    """The prompt style that a policy's renderer writes; `full` for a policy without a renderer."""
-    style: PromptStyle = getattr(policy, "style", "full")
-    return style
 
 
 @dataclass(slots=True, kw_only=True)

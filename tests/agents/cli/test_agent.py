@@ -45,9 +45,23 @@ def test_each_message_call_and_result_is_printed(script):
 
 def test_used_up_turns_are_a_failure(script):
     model = script(*[{"calls": [{"name": "get_task", "arguments": {}}]}] * 3)
-    code, out, err = run("--model", model, "--mcp", SERVE, "--turns", "1")
+    code, out, err = run("--model", model, "--mcp", SERVE, "--turns", "1", "Carry it out.")
     assert (code, err.count("cannot be reached")) == (1, 0), err
     assert "1 turn used up" in out
+
+
+def test_without_a_task_a_served_episode_is_played_to_its_end(script):
+    model = script({"calls": [{"name": "answer", "arguments": {"answer": "61"}}]})
+    code, out, err = run("--model", model, "--mcp", shlex.join([*SPADE, "serve", "bell_towers", "--seed", "3"]))
+    told = [line for line in out.splitlines() if ": " in line]
+    assert code == 0 and "1 message," in err
+    assert "rings at minute" in told[0] and "get_task" not in out
+    assert told[-1].endswith("result: That is not the minute.")
+
+
+def test_a_task_from_nowhere_is_a_usage_error():
+    code, out, err = run("--model", "scripted:silent")
+    assert (code, out) == (2, "") and "no TASK was given" in err
 
 
 def test_without_tools_a_plain_answer_is_an_answer(script):
