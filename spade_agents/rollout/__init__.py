@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spade_agents.agent.prompts import prompt_style
 from spade_agents.rollout.evaluation import EvalSummary, Evaluator, PartSummary
 from spade_agents.rollout.groups import GroupRequest, PlaySettings, play_group, play_groups
 from spade_agents.rollout.ledger import Mismatch, TokenRow, mismatch_of, token_ledger
