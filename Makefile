@@ -43,6 +43,7 @@ test-mcp: $(INSTALLED)  ## play environments with real MCP clients, installed un
 	$(BIN)/python tests/tools/clients/install.py $(MCP_CLIENTS)
 	$(BIN)/python -m pytest $(MCP_CLIENTS:%=tests/tools/clients/check_%.py) $(PYTEST_ARGS)
 
+# MODEL=DIR is a trained checkpoint, which then must also play through `spade agent run`.
 # vLLM's CPU build asks for the local CPU build of torch, as `make venv` does, and takes some 2 GB of disk.
 test-vllm: $(INSTALLED)  ## serve a real model by vLLM, installed under .cache: rollouts, log-probabilities, weight syncs
 	$(BIN)/python tests/vllm/install.py

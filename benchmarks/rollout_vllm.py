@@ -1,82 +1,125 @@
 """Tokens a second of plays with SmolLM2 on a vLLM server, beside those of a client that only sends the same requests.
 
-The client asks for as many tokens after the same prompts, the turns of a play one after another, all plays at once, and
-does nothing with the answers. Both begin with an empty prefix cache. Run `python benchmarks/rollout.py --vllm PYTHON`.
+The client sends what the plays sent, seeds included, the turns of a play one after another, all plays at once, and
+reads no answer before all are there. Both begin with an empty prefix cache, and take turns: loop, alone, alone, loop. Run
+`python benchmarks/rollout.py --vllm PYTHON`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from typing import NamedTuple
 
 import httpx2
 
 from spade_agents.policy import Sampling, model_folder
 from spade_agents.policy.vllm import VllmSettings
 from spade_agents.policy.vllm.policy import VllmPolicy
-from spade_agents.policy.vllm.wire import GENERATE, generate_body
+from spade_agents.policy.vllm.wire import GENERATE, generate_body, read_sampled
 from spade_agents.rollout import PlaySettings
 from spade_agents.rollout.groups import GroupRequest, play_groups
+from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Trajectory
 from spade_environments.registry import find
 from spade_environments.sandbox import open_sandbox
 
 SERVED = ("bell_towers", "die_walk")
+SAMPLING = Sampling(max_tokens=64)
 
 
-async def served_plays(policy: VllmPolicy, plays: int) -> tuple[list[Trajectory], float]:
-    """Plays of one turn and of many on a server whose cache is empty, and the seconds that they took."""
+class Measured(NamedTuple):
+    """Tokens of each completion, play by play, and the seconds that all took."""
+
+    tokens: list[list[tuple[int, ...]]]
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        return sum(len(tokens) for play in self.tokens for tokens in play)
+
+
+async def served_plays(policy: VllmPolicy, plays: int) -> tuple[list[Trajectory], Measured]:
+    """Plays of one turn and of many on a server whose cache is empty."""
     policy.control.reset_prefix_cache()
     requests = [GroupRequest(spec=find(name), seeds=tuple(range(plays // 2))) for name in SERVED]
-    settings = PlaySettings(sampling=Sampling(max_tokens=64), seconds=3600, concurrency=plays)
+    settings = PlaySettings(sampling=SAMPLING, seconds=3600, concurrency=plays)
     async with open_sandbox() as sandbox:
         started = time.perf_counter()
         groups = await play_groups(requests, sandbox, policy, settings=settings)
-        return [play for group in groups for play in group.trajectories], time.perf_counter() - started
+        seconds = time.perf_counter() - started
+    played = [play for group in groups for play in group.trajectories]
+    faults = [play.fault for play in played if not play.outcome.is_valid]
+    if faults:
+        raise SystemExit(f"{len(faults)} plays ended in a fault: {faults[0]}")
+    return played, Measured([[turn.completion.token_ids or () for turn in play.turns] for play in played], seconds)
 
 
-async def sent_alone(policy: VllmPolicy, plays: list[Trajectory]) -> float:
-    """Seconds of a client that asks for as many tokens after the same prompts."""
+def bodies_of(policy: VllmPolicy, play: Trajectory) -> list[dict[str, object]]:
+    """What a play sent."""
+    seeds = (play.environment_id, play.seed, 0, play.hinted)
+    return [
+        generate_body(
+            turn.completion.prompt_ids or (),
+            SAMPLING,
+            model=policy.engine.client.model,
+            stop=[policy.renderer.end_id],
+            seed=derive_seed(*seeds, number),
+        )
+        for number, turn in enumerate(play.turns)
+    ]
+
+
+async def sent_alone(policy: VllmPolicy, plays: list[Trajectory]) -> Measured:
+    """A client that sends the same."""
     policy.control.reset_prefix_cache()
     client = policy.engine.client
     transport = httpx2.AsyncHTTPTransport(uds=client.socket, limits=httpx2.Limits(max_connections=None))
 
     async with httpx2.AsyncClient(transport=transport, timeout=3600) as bare:
 
-        async def send(play: Trajectory) -> None:
-            for number, turn in enumerate(play.turns):
-                prompt, length = turn.completion.prompt_ids or (), len(turn.completion.token_ids or ())
-                how = Sampling(max_tokens=length)
-                body = generate_body(prompt, how, model=client.model, stop=(), seed=number)
+        async def send(bodies: list[dict[str, object]]) -> list[bytes]:
+            found = []
+            for body in bodies:
                 answer = await bare.post(f"{client.url}{GENERATE}", json=body)
                 answer.raise_for_status()
+                found.append(answer.content)
+            return found
 
+        sent = [bodies_of(policy, play) for play in plays]
         started = time.perf_counter()
-        await asyncio.gather(*map(send, plays))
-        return time.perf_counter() - started
+        answers = await asyncio.gather(*map(send, sent))
+        seconds = time.perf_counter() - started
+    return Measured([[read_sampled(data).generated.token_ids for data in play] for play in answers], seconds)
+
+
+def alike(first: Measured, second: Measured) -> float:
+    """Share of completions with the same tokens: rounding differs with what else is in a batch."""
+    pairs = [pair for plays in zip(first.tokens, second.tokens, strict=True) for pair in zip(*plays, strict=True)]
+    return sum(a == b for a, b in pairs) / len(pairs)
 
 
 async def beside_vllm(python: str, *, quick: bool) -> dict[str, float]:
-    """Tokens a second of both, by turns, and the share that the loop costs."""
+    """Tokens a second of both, by number of plays, and the share that the loop costs."""
     served = VllmSettings(python=python, eager=True, threads=1, context_length=4096, concurrency=64, start_seconds=900)
     figures: dict[str, float] = {}
     async with VllmPolicy.open(model_folder("smollm2"), served) as policy:
         await served_plays(policy, 2)
         for plays in (8,) if quick else (8, 64):
-            loop = alone = 0.0
-            tokens = 0
-            for _ in range(1 if quick else 2):
-                trajectories, seconds = await served_plays(policy, plays)
-                tokens += sum(len(t.completion.token_ids or ()) for play in trajectories for t in play.turns)
-                loop += seconds
-                alone += await sent_alone(policy, trajectories)
-            overhead = 1.0 - alone / loop
+            trajectories, first = await served_plays(policy, plays)
+            alone = [await sent_alone(policy, trajectories) for _ in range(2)]
+            loop = [first, (await served_plays(policy, plays))[1]]
+            rates = [sum(one.count for one in both) / sum(one.seconds for one in both) for both in (loop, alone)]
+            overhead = 1.0 - rates[0] / rates[1]
             print(
-                f"{plays:>5} plays: {tokens / loop:.1f} tokens/s, alone {tokens / alone:.1f}: overhead {overhead:.1%}"
+                f"{plays:>5} plays, {first.count} tokens: {rates[0]:.1f} tokens/s, alone {rates[1]:.1f}: overhead "
+                f"{overhead:.1%}; seconds {', '.join(f'{one.seconds:.1f}' for one in (*loop, *alone))}; the same "
+                f"tokens in {alike(first, alone[0]):.0%}",
+                flush=True,
             )
             figures |= {
-                f"tokens_per_second_{plays}": round(tokens / loop, 1),
-                f"alone_{plays}": round(tokens / alone, 1),
+                f"tokens_per_second_{plays}": round(rates[0], 1),
+                f"alone_{plays}": round(rates[1], 1),
                 f"overhead_{plays}": round(overhead, 4),
             }
     return figures
