@@ -15,6 +15,7 @@ from spade_evals.cli.options import (
     NOption,
     ResumeOption,
     VllmPythonOption,
+    vllm_settings,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def noise(
     """
     from spade_agents.errors import UsageError
     from spade_agents.policy.open import backend_named
-    from spade_agents.policy.vllm import VllmSettings
     from spade_evals.cli.stopping import run_to_end
     from spade_evals.evaluate import RunRequest, evaluate
     from spade_evals.log import find_logs
@@ -105,7 +105,7 @@ def noise(
                 out=out / f"draw-{draw}",
                 options=options,
                 backend=backend_named(backend),
-                vllm=VllmSettings(python=vllm_python, eager=True),
+                vllm=vllm_settings(vllm_python),
                 data=data,
                 draw=draw,
                 resume=resume,

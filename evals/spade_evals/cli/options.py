@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from spade_agents.policy.vllm import VllmSettings
+
 __all__ = [
+    "ATTEMPT_SECONDS",
     "BackendOption",
     "DataOption",
     "LimitOption",
@@ -15,7 +18,11 @@ __all__ = [
     "NOption",
     "ResumeOption",
     "VllmPythonOption",
+    "vllm_settings",
 ]
+
+ATTEMPT_SECONDS = 600.0
+"""Wall-clock limit of one attempt, unless a user sets another."""
 
 LimitOption = Annotated[int | None, typer.Option(min=1, help="Only the first tasks of each column.")]
 NOption = Annotated[int | None, typer.Option("--n", min=1, help="Samples of each task, in place of the protocol's.")]
@@ -28,3 +35,8 @@ BackendOption = Annotated[
 VllmPythonOption = Annotated[
     str, typer.Option(metavar="PATH", help="The interpreter that has vLLM, with --backend vllm; else this one.")
 ]
+
+
+def vllm_settings(python: str, *, seconds: float = ATTEMPT_SECONDS) -> VllmSettings:
+    """A server for one command: started in seconds rather than minutes, asked for as long as an attempt may take."""
+    return VllmSettings(python=python, eager=True, request_seconds=max(seconds, ATTEMPT_SECONDS))

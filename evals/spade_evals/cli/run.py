@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade_evals.cli.options import (
+    ATTEMPT_SECONDS,
     BackendOption,
     DataOption,
     LimitOption,
@@ -16,6 +17,7 @@ from spade_evals.cli.options import (
     NOption,
     ResumeOption,
     VllmPythonOption,
+    vllm_settings,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ ModelOption = Annotated[
 ]
 SuiteOption = Annotated[list[str], typer.Option(help="A suite, or one part of it as NAME:PART; may be given again.")]
 OutOption = Annotated[Path, typer.Option(help="Folder of the log; of several suites, each has a folder below it.")]
+PriceOption = Annotated[
+    str | None, typer.Option(metavar="IN,OUT", help="Of a million tokens; IN,OUT,IN,OUT with the user's.")
+]
 AllowMissingOption = Annotated[
     bool, typer.Option("--allow-missing", help="Run what can run; the rest counts as not run.")
 ]
@@ -51,10 +56,8 @@ def run(
     seed: Annotated[int, typer.Option(help="Of instances, shuffling and sampling.")] = 0,
     draw: Annotated[int, typer.Option(help="Tells repetitions apart: same instances, other samples.")] = 0,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Attempts at once.")] = None,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Wall-clock limit of one attempt.")] = 600.0,
-    price: Annotated[
-        str | None, typer.Option(metavar="IN,OUT", help="Of a million tokens; IN,OUT,IN,OUT with the user's.")
-    ] = None,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Wall-clock limit of one attempt.")] = ATTEMPT_SECONDS,
+    price: PriceOption = None,
     resume: ResumeOption = False,
     allow_missing: AllowMissingOption = False,
     transcripts: TranscriptsOption = True,
@@ -66,7 +69,6 @@ def run(
     something could not be decided: infrastructure errors, columns that could not run.
     """
     from spade_agents.policy.open import backend_named
-    from spade_agents.policy.vllm import VllmSettings
     from spade_evals.cli.stopping import run_to_end
     from spade_evals.cli.tables import log_lines, summaries_json
     from spade_evals.evaluate import RunRequest, evaluate
@@ -83,7 +85,7 @@ def run(
         options=options,
         user_model=user_model,
         backend=backend_named(backend),
-        vllm=VllmSettings(python=vllm_python, eager=True),
+        vllm=vllm_settings(vllm_python, seconds=seconds),
         data=data,
         protocol=protocol,
         seed=seed,
