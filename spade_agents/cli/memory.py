@@ -51,7 +51,7 @@ def query(
     path = run / "memory.sqlite" if run.is_dir() else run
     if not path.is_file():
         raise UsageError(f"there is no memory at {path}; give a run, or its memory.sqlite")
-    with closing(Memory.open(path)) as memory:
+    with closing(Memory.open(path, make=False)) as memory:
         if identity:
             found = [record for record in memory.store.all() if record.environment_id.startswith(identity)]
         else:

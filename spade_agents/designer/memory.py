@@ -34,13 +34,18 @@ class Memory:
     store: MemoryStore = field(default_factory=MemoryStore.in_process)
 
     @classmethod
-    def open(cls, path: Path, settings: MemorySettings | None = None) -> Self:
-        """The memory in an SQLite file, made where it is not there.
+    def open(cls, path: Path, settings: MemorySettings | None = None, *, make: bool = True) -> Self:
+        """The memory in an SQLite file.
+
+        Args:
+            path: of the file.
+            settings: what is offered.
+            make: whether it is made where it is not there.
 
         Raises:
             UsageError: the file cannot be opened, or is no memory.
         """
-        return cls(settings or MemorySettings(), MemoryStore.open(path))
+        return cls(settings or MemorySettings(), MemoryStore.open(path, make=make))
 
     @classmethod
     def of(cls, records: Iterable[MemoryRecord], settings: MemorySettings | None = None) -> Self:

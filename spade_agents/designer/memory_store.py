@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +13,8 @@ from typing import Any, Self
 import msgspec
 
 from spade_agents.designer.memory_types import MemoryRecord
-from spade_agents.policy.sqlite_errors import described_error
+from spade_agents.errors import UsageError
+from spade_agents.policy.sqlite_errors import SQLITE_ERRORS, described_error
 from spade_environments import Skill
 
 __all__ = ["MemoryStore"]
@@ -50,24 +52,31 @@ class MemoryStore:
     @classmethod
     def in_process(cls) -> Self:
         """A store that ends with the process."""
-        return cls._opened(_IN_PROCESS)
+        return cls._opened(_IN_PROCESS, _IN_PROCESS)
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """A store in a file, made where it is not there.
+    def open(cls, path: Path, *, make: bool = True) -> Self:
+        """A store in a file.
+
+        Args:
+            path: of the file.
+            make: whether it is made where it is not there; without it no file is changed by being opened, so that a
+                database of something else stays as it is.
 
         Raises:
             UsageError: it cannot be opened, or is no memory.
         """
-        return cls._opened(str(path))
+        address = f"{path.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
+        return cls._opened(str(path), address, make=make)
 
     @classmethod
-    def _opened(cls, where: str) -> Self:
+    def _opened(cls, where: str, address: str, *, make: bool = True) -> Self:
         try:
-            connection = sqlite3.connect(where, isolation_level=None)
-            connection.executescript(_TABLES)
+            connection = sqlite3.connect(address, isolation_level=None, uri=True)
+            if make:
+                connection.executescript(_TABLES)
             connection.execute(f"{_JOINED} limit 1").fetchone()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise described_error(
                 error, f"the memory {where}", f"cannot be used: {error}; give a memory.sqlite of a run"
             ) from error
@@ -112,16 +121,16 @@ class MemoryStore:
     def newest(self, count: int) -> list[MemoryRecord]:
         """The newest records with a win rate and without a fault, oldest first."""
         rows = self._rows(f"{_JOINED} where {_OFFERED} order by o.number desc limit ?", count)
-        return [_record(row) for row in reversed(rows)]
+        return self._records(reversed(rows))
 
     def all(self) -> list[MemoryRecord]:
         """Every record, oldest first."""
-        return [_record(row) for row in self._rows(f"{_JOINED} order by o.number")]
+        return self._records(self._rows(f"{_JOINED} order by o.number"))
 
     def history(self, environment_id: str) -> list[MemoryRecord]:
         """Every record of one environment, oldest first."""
         rows = self._rows(f"{_JOINED} where o.environment_id = ? order by o.number", environment_id)
-        return [_record(row) for row in rows]
+        return self._records(rows)
 
     def faulty(self) -> frozenset[str]:
         """Environments that ever faulted in play."""
@@ -138,7 +147,7 @@ class MemoryStore:
     def lines(self, rows: int) -> Iterator[bytes]:
         """What the first `rows` records say, one line each, for a digest."""
         for row in self._rows(f"{_JOINED} where o.number <= ? order by o.number", rows):
-            yield json.dumps(row).encode() + b"\n"
+            yield json.dumps(row, default=repr).encode() + b"\n"
 
     def truncate(self, rows: int) -> None:
         """Keep the first `rows` records, and the environments that they are about."""
@@ -167,7 +176,7 @@ class MemoryStore:
                 if self._connection.in_transaction:
                     self._connection.execute("rollback")
                 raise
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise described_error(
                 error, f"the memory {self.where}", f"cannot be written: {error}; put a whole copy back"
             ) from error
@@ -175,10 +184,16 @@ class MemoryStore:
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
+        except SQLITE_ERRORS as error:
             raise described_error(
                 error, f"the memory {self.where}", f"cannot be read: {error}; put a whole copy back"
             ) from error
+
+    def _records(self, rows: Iterable[tuple[Any, ...]]) -> list[MemoryRecord]:
+        try:
+            return [_record(row) for row in rows]
+        except (msgspec.ValidationError, ValueError, RecursionError) as error:
+            raise UsageError(f"the memory {self.where} cannot be read: {error}; put a whole copy back") from error
 
 
 def _record(row: tuple[Any, ...]) -> MemoryRecord:
@@ -202,4 +217,7 @@ def _record(row: tuple[Any, ...]) -> MemoryRecord:
         "window": json.loads(window),
         "fault": fault,
     }
-    return msgspec.convert(fields, MemoryRecord)
+    record = msgspec.convert(fields, MemoryRecord)
+    if not all(math.isfinite(value) for value in (record.win_rate, record.regret) if value is not None):
+        raise ValueError(f"a win rate or a regret of {identity[:12]} is no number")
+    return record

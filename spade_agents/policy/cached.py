@@ -14,7 +14,7 @@ from spade_agents.errors import UsageError
 from spade_agents.messages import Conversation
 from spade_agents.policy.budget import Budget
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
-from spade_agents.policy.sqlite_errors import described_error
+from spade_agents.policy.sqlite_errors import SQLITE_ERRORS, described_error
 from spade_agents.trajectory import Completion
 
 __all__ = ["CachedPolicy", "CompletionCache", "Spent"]
@@ -54,7 +54,7 @@ class CompletionCache:
             connection.execute("pragma synchronous = full")
             connection.execute(_TABLE)
             connection.execute("select key, price, completion from completions limit 1")
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             what = f"the cache of completions {where}"
             raise described_error(error, what, f"cannot be used: {error}; give another file") from error
         return cls(connection, where)
@@ -100,7 +100,7 @@ class CompletionCache:
         """
         try:
             return self.connection.execute(statement, values)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             what = f"the cache of completions {self.where}"
             raise described_error(error, what, f"is damaged ({error}); remove it") from error
 

@@ -6,12 +6,17 @@ import sqlite3
 
 from spade_agents.errors import InfrastructureError, UsageError
 
-__all__ = ["described_error"]
+__all__ = ["SQLITE_ERRORS", "described_error"]
+
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; the second where its message quotes a damaged file."""
 
 _FOR_NOW = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 
-def described_error(error: sqlite3.Error, what: str, otherwise: str) -> UsageError | InfrastructureError:
+def described_error(
+    error: sqlite3.Error | UnicodeDecodeError, what: str, otherwise: str
+) -> UsageError | InfrastructureError:
     """The error to raise in the place of SQLite's own.
 
     Args:
@@ -21,5 +26,6 @@ def described_error(error: sqlite3.Error, what: str, otherwise: str) -> UsageErr
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _FOR_NOW:
-        return InfrastructureError(f"{what} cannot be written or read now: {error}; make room and go on")
+        advice = "wait for whoever uses it" if code == sqlite3.SQLITE_BUSY else "make room and go on"
+        return InfrastructureError(f"{what} cannot be written or read now: {error}; {advice}")
     return UsageError(f"{what} {otherwise}")

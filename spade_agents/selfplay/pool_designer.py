@@ -214,7 +214,7 @@ async def fill_pool(
     async with open_sandbox(settings.sandbox) as sandbox:
         with open_journal(out, settings) as journal, closing(CompletionCache.open(out / "completions.sqlite")) as cache:
             cached = CachedPolicy(policy=policy, cache=cache, budget=_budget(settings, cache))
-            memory = Memory.open(Path(settings.memory_file), settings.memory) if settings.memory_file else None
+            memory = _memory(settings)
             designer = PoolDesigner(
                 settings=settings,
                 journal=journal,
@@ -241,6 +241,12 @@ async def fill_pool(
                 requests=getattr(cost, "requests", 0),
                 retries=getattr(cost, "retries", 0),
             )
+
+
+def _memory(settings: PoolDesignSettings) -> Memory | None:
+    if not settings.memory_file:
+        return None
+    return Memory.open(Path(settings.memory_file), settings.memory, make=False)
 
 
 def _budget(settings: PoolDesignSettings, cache: CompletionCache) -> Budget:

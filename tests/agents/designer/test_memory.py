@@ -171,3 +171,69 @@ def test_a_full_disk_is_no_damaged_file_and_nothing_is_half_written(tmp_path):
     memory.store._connection.execute("pragma max_page_count = 10000")
     memory.add(record(2))
     assert ids(memory.store.all()) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update environments set source = x'ff00'",
+        "update environments set skill = 'cooking'",
+        "update environments set parents = '5'",
+        "update outcomes set window = '['",
+        f"update outcomes set window = '{'[' * 100_000}'",
+        "update outcomes set win_rate = 'often'",
+        "update outcomes set win_rate = 9e999",
+        "update outcomes set rollout = 'first'",
+    ],
+    ids=lambda damage: damage[:50],
+)
+def test_a_record_that_is_none_is_told_with_its_file(tmp_path, damage):
+    path = tmp_path / "memory.sqlite"
+    memory = Memory.open(path)
+    memory.add(record(1))
+    memory.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(damage)
+    memory = Memory.open(path)
+    with pytest.raises(UsageError, match=f"the memory {path} cannot be read: .*put a whole copy back"):
+        memory.query(MemoryQuery())
+    memory.mark()
+
+
+def test_a_schema_that_cannot_be_quoted_is_a_damaged_file(tmp_path):
+    path = tmp_path / "memory.sqlite"
+    Memory.open(path).close()
+    path.write_bytes(path.read_bytes().replace(b"TABLE", b"\xfdABLE"))
+    with pytest.raises(UsageError, match="cannot be used"):
+        Memory.open(path)
+
+
+def test_who_only_asks_makes_no_file_and_changes_none(tmp_path):
+    other, empty, missing = (tmp_path / name for name in ("other.sqlite", "empty.sqlite", "missing.sqlite"))
+    with sqlite3.connect(other) as connection:
+        connection.execute("create table accounts (number integer)")
+    empty.touch()
+    before = other.read_bytes()
+    for path in (other, empty, missing):
+        with pytest.raises(UsageError, match="cannot be used"):
+            Memory.open(path, make=False)
+    assert (other.read_bytes(), empty.read_bytes(), missing.exists()) == (before, b"", False)
+
+
+def test_a_file_whose_name_means_something_in_an_address_is_opened(tmp_path):
+    memory = Memory.open(tmp_path / "a?mode=memory#%41.sqlite")
+    memory.add(record(1))
+    memory.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["a?mode=memory#%41.sqlite"]
+
+
+def test_a_memory_in_use_is_waited_for_and_then_told(tmp_path):
+    path = tmp_path / "memory.sqlite"
+    memory = Memory.open(path)
+    memory.add(record(1))
+    memory.store._connection.execute("pragma busy_timeout = 1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin exclusive")
+    with pytest.raises(InfrastructureError, match="wait for whoever uses it"):
+        memory.query(MemoryQuery())
+    other.close()
