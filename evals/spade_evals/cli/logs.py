@@ -98,7 +98,7 @@ def setup(
     from spade_evals.suites.bfcl.environment import set_up as set_up_bfcl
     from spade_evals.suites.hub import HUB
 
-    made = {"bfcl_v4": set_up_bfcl, "acebench": set_up_acebench}
+    made = {"bfcl_v4": set_up_bfcl, "bfcl": set_up_bfcl, "acebench": set_up_acebench}
     if what in HUB:
         if data is None:
             raise UsageError(f"setup {what} wants a folder for the data: --data DIR")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spade_agents.errors import UsageError
+from spade_evals.cli import main
+from spade_evals.suites.bfcl.environment import bfcl_folder
 from spade_evals.suites.bfcl.suite import BfclSuite
 
 
@@ -24,6 +26,16 @@ def test_what_cannot_run_is_named_by_the_preflight(tmp_path, monkeypatch):
     assert "spade-eval setup bfcl_v4" in lacking["multi_turn_base"]
     assert "needs a search key and the network" in lacking["web_search_base"]
     assert "needs an embedding model" in lacking["memory_vector"]
+
+
+@pytest.mark.parametrize("name", ["bfcl_v4", "bfcl"])
+def test_an_environment_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bfcl_folder().mkdir(parents=True)
+    (bfcl_folder() / "READY").touch()
+    with pytest.raises(SystemExit) as stop:
+        main(["setup", name])
+    assert (stop.value.code or 0, capsys.readouterr().out) == (0, f"ready: {bfcl_folder()}\n")
 
 
 def test_columns_weigh_as_in_the_official_mean():
