@@ -1,8 +1,8 @@
 """Tokens a second of plays with SmolLM2 on a vLLM server, beside those of a client that only sends the same requests.
 
 The client sends what the plays sent, seeds included, the turns of a play one after another, all plays at once, and
-reads no answer before all are there. Both begin with an empty prefix cache, and take turns: loop, alone, alone, loop. Run
-`python benchmarks/rollout.py --vllm PYTHON`.
+reads no answer before all are there. Both begin with an empty prefix cache, and take turns: loop, alone, alone, loop.
+Run `python benchmarks/rollout.py --vllm PYTHON`.
 """
 
 from __future__ import annotations
