@@ -156,6 +156,7 @@ class Comparison:
         paired: the samples with a score in both; `left_out` have none in either (unscorable in both).
         before, after: means over the pairs; `difference` is after minus before, 95 %, tasks as clusters.
         smallest: the smallest true drop that these pairs show with the gate's power.
+        note: what else may stand behind a difference; empty where nothing is known to.
     """
 
     suite: str
@@ -168,6 +169,7 @@ class Comparison:
     smallest: float | None
     columns: Mapping[str, ColumnChange] = field(default_factory=dict)
     flips: tuple[Flip, ...] = ()
+    note: str = ""
 
     def verdict(self, gate: GateSettings) -> Verdict:
         """Rule by rule: comparable at all, then a drop that is seen, then whether one would have been seen."""
@@ -218,6 +220,7 @@ def compare_logs(
         smallest=_smallest(paired, rules),
         columns=_by_column(pairs),
         flips=tuple(_flips(pairs))[:_FLIPS_KEPT],
+        note=_backend_note(base.header, candidate.header),
     )
 
 
@@ -234,9 +237,12 @@ def _obstacles(
 ) -> Iterable[str]:
     """Why the two may not be compared, the graver first."""
     old, new = base.header, candidate.header
-    for name in ("suite", "grading", "protocol", "seed", "user_model"):
+    for name in ("suite", "grading", "protocol", "seed"):
         if getattr(old, name) != getattr(new, name):
-            yield f"{_WORDS.get(name, name)} differ: {getattr(old, name)} and {getattr(new, name)}"
+            yield f"{_WORDS[name]} differ: {getattr(old, name)} and {getattr(new, name)}"
+    users = [header.user_model and replace(header.user_model, backend="") for header in (old, new)]
+    if users[0] != users[1]:
+        yield f"user models differ: {users[0]} and {users[1]}"
     for name in sorted({*old.data, *new.data}):
         if old.data.get(name) != new.data.get(name):
             yield f"data checksums of {name} differ: {_short(old.data.get(name))} and {_short(new.data.get(name))}"
@@ -256,6 +262,14 @@ def _obstacles(
 
 
 _WORDS = {"grading": "grading versions", "suite": "suites", "protocol": "protocols", "seed": "seeds"}
+
+
+def _backend_note(old: LogHeader, new: LogHeader) -> str:
+    """Number formats and kernels change a sample here and there, which is no doing of the weights."""
+    backends = old.model.backend, new.model.backend
+    if "" in backends or backends[0] == backends[1]:
+        return ""
+    return f"the base was run by {backends[0]}, the candidate by {backends[1]}, which changes samples by itself"
 
 
 def _settings_told(column: str, ours: ColumnSettings | None, theirs: ColumnSettings | None) -> str:

@@ -66,6 +66,7 @@ def markdown(judged: Sequence[Judged], gate: GateSettings) -> str:
                 f"| {_cell(name)} | {c.pairs} | {c.before:.4f} | {c.after:.4f} | {c.lost} / {c.gained} |"
                 for name, c in comparison.columns.items()
             ]
+        lines += ["", f"Note: {_cell(comparison.note)}"] if comparison.note else []
         lines += _markdown_flips(comparison)
     return (
         "\n".join([*lines, "", f"At most a drop of {gate.max_drop:g} is let pass, at a level of {gate.alpha:g}."])

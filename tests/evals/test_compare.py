@@ -10,7 +10,7 @@ import pytest
 from spade_agents.policy import Sampling
 from spade_evals.compare import GateSettings, Paired, compare_logs, load_log
 from spade_evals.outputs import github_lines, junit_xml, markdown
-from spade_evals.types import ColumnSettings, SampleOutcome
+from spade_evals.types import ColumnSettings, ModelFacts, SampleOutcome
 from tests.evals.logs import failed, sample, scored_log, write_log
 
 GATE = GateSettings(max_drop=0.02)
@@ -106,6 +106,22 @@ def test_what_may_not_be_compared_is_not_decidable_even_where_the_drop_is_large(
     verdict = judged(base, other)[1]
     assert verdict.exit_code == 3
     assert told in verdict.reason
+
+
+def run_by(backend):
+    """A model and a user of the same names, whatever runs them."""
+    return {"model": ModelFacts(target="m", backend=backend), "user_model": ModelFacts(target="u", backend=backend)}
+
+
+def test_another_backend_is_noted_and_hinders_no_comparison(tmp_path):
+    base = scored_log(tmp_path / "base", [1.0] * 400, **run_by("torch 2.13.0"))
+    other = scored_log(tmp_path / "other", [1.0] * 400, **run_by("vllm 0.32.0"))
+    comparison, verdict = judged(base, other)
+    assert verdict.exit_code == 0
+    assert comparison.note.startswith("the base was run by torch 2.13.0, the candidate by vllm 0.32.0")
+    assert comparison.note in markdown([(comparison, verdict)], GATE)
+    untold = scored_log(tmp_path / "untold", [1.0] * 400, **run_by(""))
+    assert [judged(base, log)[0].note for log in (base, untold)] == ["", ""]
 
 
 def test_missing_doubled_failed_and_unscorable_samples_are_not_decidable(tmp_path):

@@ -170,6 +170,7 @@ def _lines(comparison: Comparison, verdict: tuple[int, str]) -> list[str]:
             f"  {comparison.paired.test}, one-sided p = {comparison.paired.p_value:.4f}; "
             f"smallest drop seen with 80 %: {smallest}"
         )
+    lines += [f"  note: {comparison.note}"] if comparison.note else []
     for name, change in comparison.columns.items() if len(comparison.columns) > 1 else ():
         lines.append(
             f"    {name}: {change.before:.4f} -> {change.after:.4f}, {change.pairs} pairs, "
