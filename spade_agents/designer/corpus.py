@@ -91,7 +91,7 @@ def load_corpus(path: Path, *, seed: int = 0) -> Corpus:
         rows = (json.dumps(row, default=str) for row in parquet_rows(path))
         return Corpus(documents=tuple(_documents(rows, str(path))), seed=seed)
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open(encoding="utf-8-sig") as lines:
             return Corpus(documents=tuple(_documents(lines, str(path))), seed=seed)
     except UnicodeDecodeError as error:
         raise UsageError(f"the corpus {path} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
@@ -135,7 +135,7 @@ def _documents(lines: Iterable[str], where: str) -> Iterator[Document]:
         try:
             fields = json.loads(line)
             text = fields["text"]
-        except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"{where}, line {number}: wanted a JSON object with a text, found {line[:60]!r}"
             ) from error

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -18,7 +18,7 @@ from spade_agents.designer.corpus_overlap import Contamination, NearDuplicates
 from spade_agents.designer.corpus_rows import rows_of
 from spade_agents.designer.corpus_sources import CorpusSource
 from spade_agents.errors import UsageError
-from spade_agents.files import write_whole
+from spade_agents.files import plain_file, write_whole
 
 __all__ = ["BuildCounts", "BuildSettings", "build_corpus", "built_documents", "manifest_path", "read_manifest"]
 
@@ -124,6 +124,13 @@ def build_corpus(
     return counts
 
 
+class _Told(TypedDict, total=False):
+    """What must hold of a manifest to be told: whatever else stands in it is let pass."""
+
+    sources: list[dict[str, Any]]
+    counts: dict[str, Any]
+
+
 def manifest_path(corpus: Path) -> Path:
     """What is told of a corpus, beside it."""
     return corpus.with_name(f"{corpus.stem}.manifest.json")
@@ -133,8 +140,12 @@ def read_manifest(corpus: Path) -> dict[str, Any] | None:
     """What is told of a corpus, or `None` where nothing is."""
     path = manifest_path(corpus)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else None
-    except (OSError, msgspec.DecodeError) as error:
+        if not plain_file(path).exists():
+            return None
+        told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        msgspec.convert(told, _Told)
+        return told
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}; remove it") from error
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from spade_agents.designer.corpus_rows import file_rows
 from spade_agents.errors import UsageError
+from spade_agents.files import plain_file
 from spade_environments.certificate import MinHash
 
 __all__ = ["Contamination", "NearDuplicates", "benchmark_texts"]
@@ -99,6 +100,7 @@ def benchmark_texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def _texts(file: Path) -> Iterator[str]:
+    plain_file(file)
     if file.suffix == ".csv":
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
         try:

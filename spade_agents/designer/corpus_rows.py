@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
-
-import zstandard
+from typing import Any, NamedTuple
 
 from spade_agents.designer.corpus_sources import CorpusSource
+from spade_agents.designer.packed import DAMAGED, PACKED, open_text
 from spade_agents.designer.stdlib_corpus import stdlib_texts
 from spade_agents.errors import InfrastructureError, UsageError
+from spade_agents.files import plain_file
 
 __all__ = ["SourceRow", "file_rows", "parquet_rows", "rows_of"]
 
@@ -21,7 +20,7 @@ Row = Mapping[str, Any]
 
 _TEXTS = (".txt", ".md", ".rst")
 _LINES = (".jsonl", ".json")
-_PACKED = (".gz", ".zst")
+_HALVES = re.compile("[\ud800-\udfff]")
 _OF_THE_NETWORK = ("httpx", "httpcore", "aiohttp", "requests", "urllib3")
 """Libraries whose errors the datasets library lets pass."""
 
@@ -52,7 +51,12 @@ def rows_of(source: CorpusSource) -> Iterator[SourceRow]:
             return
         text = _text(row, source)
         if text.strip():
-            yield SourceRow(str(row.get("id", number)), text, _domain(row, source))
+            yield SourceRow(*map(_writable, (str(row.get("id", number)), text, _domain(row, source))))
+
+
+def _writable(text: str) -> str:
+    """With halves of surrogate pairs, which no file can hold, as the mark that filters count as broken."""
+    return text if text.isascii() else _HALVES.sub("\ufffd", text)
 
 
 def file_rows(path: Path) -> Iterator[Row]:
@@ -72,8 +76,7 @@ def file_rows(path: Path) -> Iterator[Row]:
     if kind == ".parquet":
         yield from parquet_rows(path)
     elif kind in _TEXTS:
-        with _opened(path) as opened:
-            yield {"id": path.name, "text": opened.read()}
+        yield {"id": path.name, "text": _whole_text(path)}
     elif kind in _LINES:
         yield from _json_rows(path)
     else:
@@ -90,6 +93,7 @@ def parquet_rows(path: Path) -> Iterator[Row]:
     import pyarrow
     import pyarrow.parquet
 
+    plain_file(path)
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=256):
@@ -98,11 +102,19 @@ def parquet_rows(path: Path) -> Iterator[Row]:
         raise UsageError(f"{path} cannot be read as Parquet: {error}") from error
 
 
+def _whole_text(path: Path) -> str:
+    try:
+        with open_text(path) as opened:
+            return opened.read()
+    except DAMAGED as error:
+        raise UsageError(f"{path} is no text that can be read: {error}; save it as UTF-8") from error
+
+
 def _json_rows(path: Path) -> Iterator[Row]:
     """The objects of a JSONL file, or of one JSON array."""
     number = 0
     try:
-        with _opened(path) as file:
+        with open_text(path) as file:
             lines: Iterable[str] = file
             if ".json" in path.suffixes:
                 text = file.read()
@@ -117,7 +129,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
                     if not isinstance(row, dict):
                         raise ValueError("no object")
                     yield row
-    except (ValueError, RecursionError, EOFError, zstandard.ZstdError) as error:
+    except (*DAMAGED, RecursionError) as error:
         raise UsageError(f"{path}, line {number}: wanted one JSON object a line ({error})") from error
 
 
@@ -131,23 +143,9 @@ def _whole(text: str) -> list[Row] | None:
     return [row if isinstance(row, dict) else {"text": row} for row in rows]
 
 
-def _opened(path: Path) -> IO[str]:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".zst":
-            unpacked = zstandard.ZstdDecompressor().stream_reader(
-                path.open("rb"), closefd=True, read_across_frames=True
-            )
-            return io.TextIOWrapper(io.BufferedReader(unpacked), encoding="utf-8")
-        return path.open(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-
-
 def _kind(path: Path) -> str:
     """The suffix that tells what a file holds; empty for one that is not read here."""
-    suffix = Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
+    suffix = Path(path.stem).suffix if path.suffix in PACKED else path.suffix
     return suffix if suffix in (*_TEXTS, *_LINES, ".parquet") else ""
 
 

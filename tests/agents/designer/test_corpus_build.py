@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 import zstandard
@@ -235,3 +236,61 @@ def test_a_dataset_that_is_not_there_is_a_usage_error_and_an_outage_is_not(monke
     monkeypatch.setattr(datasets, "load_dataset", failing(ConnectionError("offline")))
     with pytest.raises(InfrastructureError, match="cannot be read: offline"):
         list(rows_of(CorpusSource(name="nobody/nothing")))
+
+
+PACKED_LINES = ("".join(json.dumps({"text": prose(n)}) + "\n" for n in range(1, 40))).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b"\xff\x00binary"),
+        ("a.txt.gz", b"no gzip"),
+        ("a.txt.zst", b"no zstd"),
+        ("a.jsonl.gz", b"no gzip"),
+        ("a.jsonl.gz", gzip.compress(PACKED_LINES)[:-30]),
+        ("a.jsonl.gz", gzip.compress(PACKED_LINES)[:-8] + bytes(8)),
+        ("a.jsonl.zst", b"no zstd"),
+        ("a.jsonl.zst", zstandard.compress(PACKED_LINES)[:-10]),
+        ("a.jsonl", b'{"text": "a", "id": ' + b"9" * 5000 + b"}\n"),
+    ],
+)
+def test_a_file_that_is_damaged_or_was_cut_is_named_and_never_taken_for_the_whole(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=name):
+        list(rows_of(CorpusSource(name=str(path))))
+
+
+def test_a_packed_file_of_several_frames_is_read_to_its_end(tmp_path):
+    path = tmp_path / "rows.jsonl.zst"
+    lines = PACKED_LINES.splitlines(keepends=True)
+    path.write_bytes(zstandard.compress(b"".join(lines[:10])) + zstandard.compress(b"".join(lines[10:])))
+    assert len(list(rows_of(CorpusSource(name=str(path))))) == len(lines)
+
+
+@pytest.mark.parametrize("name", ["pipe.jsonl", "pipe.txt", "pipe.parquet", "pipe.csv"])
+def test_a_pipe_is_refused_as_a_source_and_as_a_benchmark(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="no plain file"):
+        list(benchmark_texts([tmp_path / name]))
+    if name != "pipe.csv":
+        with pytest.raises(UsageError, match="no plain file"):
+            list(rows_of(CorpusSource(name=str(tmp_path / name))))
+
+
+def test_the_mark_before_utf_8_and_halves_of_pairs_do_no_harm(tmp_path):
+    path, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"text": "\ud800 " + prose(1, 390)}).encode() + b"\n")
+    build_corpus(out, [CorpusSource(name=str(path))], BuildSettings())
+    (document,) = load_corpus(out).documents
+    assert document.text == "\ufffd " + prose(1, 390)
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"text": "fine"}).encode() + b"\n")
+    assert len(load_corpus(path)) == 1
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"sources": 5}', b'{"sources": [5]}', b'{"counts": []}', b"[" * 100_000])
+def test_a_manifest_that_is_none_is_named(tmp_path, content):
+    (tmp_path / "corpus.manifest.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"corpus\.manifest\.json cannot be read"):
+        read_manifest(tmp_path / "corpus.jsonl")
