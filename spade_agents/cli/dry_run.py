@@ -30,7 +30,7 @@ def dry_run(settings: RunSettings, out: Path, *, as_json: bool) -> bool:
     from spade_agents.selfplay.readiness import needs_of, this_machine
 
     machine = this_machine(settings, out)
-    needs, found = needs_of(settings, machine), examine(settings, out)
+    needs, found = needs_of(settings, machine), examine(settings, out, machine)
     if as_json:
         print_json(_for_a_program(settings, out, needs, found))
     else:
@@ -54,6 +54,7 @@ def _lines(settings: RunSettings, out: Path, machine: Machine, needs: Needs | No
     yield from _trainer(settings, needs)
     yield from _memory(settings, machine, needs)
     yield from _disk(machine, needs)
+    yield from _cluster(settings, machine)
     yield _line("sampler", settings.sampler.type, *_served(settings))
     yield _line("corpus", settings.designer.corpus, f"{len(settings.designer.skills)} skills")
     yield _line("sandbox", _sandbox(found))
@@ -134,6 +135,20 @@ def _disk(machine: Machine, needs: Needs | None) -> Iterator[str]:
         f"plays at most {gib(disk.plays)}",
         f"free {gib(machine.disk)}",
     )
+
+
+def _cluster(settings: RunSettings, machine: Machine) -> Iterator[str]:
+    """What a run on Ray asks the cluster for, and what that has."""
+    if settings.runtime.type != "ray" or machine.cluster is None:
+        return
+    from spade_agents.runtime import Unreachable
+    from spade_agents.selfplay.readiness import cluster_parts
+
+    parts = cluster_parts(settings)
+    cpus, gpus = sum(part.copies * part.cpus for part in parts), sum(part.copies * part.gpus for part in parts)
+    yield _line("ray", *map(str, parts), f"in all {cpus:g} CPU and {gpus:g} GPU")
+    there = "not reachable" if isinstance(machine.cluster, Unreachable) else str(machine.cluster)
+    yield _line("", f"cluster at {settings.runtime.address}: {there}")
 
 
 def _sandbox(found: Examined) -> str:

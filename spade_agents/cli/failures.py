@@ -17,6 +17,7 @@ OK, FAILED, USAGE, UNDECIDED = 0, 1, 2, 3
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "deepspeed", "numpy"), "train"),
     "agents": "agents",
+    "ray": "ray",
     **dict.fromkeys(("datasets", "pyarrow"), "corpus"),
 }
 

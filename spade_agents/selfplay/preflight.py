@@ -13,10 +13,11 @@ from spade_agents.designer.corpus import Corpus, corpus_named
 from spade_agents.errors import CheckpointError, ConfigurationError, UsageError
 from spade_agents.policy.shape import KNOWN_MODELS
 from spade_agents.rollout import Evaluator, OwnEnvironment
+from spade_agents.runtime import RayTable
 from spade_agents.selfplay.checkpoint import Checkpoint, newest_stable, stable
 from spade_agents.selfplay.early_stop import is_over
 from spade_agents.selfplay.pool import trainable_specs
-from spade_agents.selfplay.readiness import machine_faults, this_machine
+from spade_agents.selfplay.readiness import Machine, machine_faults, this_machine
 from spade_agents.selfplay.resources import Replay
 from spade_agents.selfplay.run_directory import draft_of, refuse_existing
 from spade_agents.selfplay.settings import (
@@ -89,8 +90,8 @@ class Examined(NamedTuple):
     sandbox: ProbeReport | HostFault | None
 
 
-def examine(settings: RunSettings, out: Path | None = None) -> Examined:
-    """Look at all that a run needs, whatever of it is missing; arguments as of `prepare`."""
+def examine(settings: RunSettings, out: Path | None = None, machine: Machine | None = None) -> Examined:
+    """Look at all that a run needs, whatever of it is missing; as `prepare`, on a machine that may be known already."""
     faults: list[UsageError] = []
 
     def tried(check: Callable[[], Any]) -> Any:
@@ -107,7 +108,7 @@ def examine(settings: RunSettings, out: Path | None = None) -> Examined:
     fixed_pool = tuple(environment.spec for environment in own) or tried(lambda: _fixed_pool(settings))
     replay = tried(lambda: _replay(settings, start)) if start is not None else None
     tried(lambda: _designer(settings))
-    faults += machine_faults(settings, this_machine(settings, out))
+    faults += machine_faults(settings, machine or this_machine(settings, out))
     sandbox: ProbeReport | HostFault | None = None
     try:
         sandbox = asyncio.run(_probed(settings))
@@ -144,6 +145,7 @@ MAY_CHANGE = frozenset(
         "metrics.tracker.mode",
         "metrics.tracker.space",
         "rollout.transport",
+        *(f"runtime.{key}" for key in ("type", *RayTable.model_fields) if key != "ranks"),
     }
 )
 """What a run may be resumed with another value of: none of it decides a batch."""

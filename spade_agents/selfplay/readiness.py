@@ -13,13 +13,14 @@ from spade_agents.errors import SpadeError, UsageError
 from spade_agents.policy import model_folder
 from spade_agents.policy.shape import KNOWN_MODELS, ModelShape, shape_of_folder
 from spade_agents.policy.vllm.settings import VllmSettings
+from spade_agents.runtime import Cluster, Part, RayTable, Unreachable, find_cluster, parts_of, room_faults
 from spade_agents.selfplay.estimate import Counts, Disk, TrainerMemory, count_work, disk_needs, trainer_memory
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.tracking import check_tracker
 from spade_agents.training.config import DeepSpeedEngineConfig
 from spade_agents.training.devices import Device, devices
 
-__all__ = ["Machine", "Needs", "free_disk", "gib", "machine_faults", "needs_of", "this_machine"]
+__all__ = ["Machine", "Needs", "cluster_parts", "free_disk", "gib", "machine_faults", "needs_of", "this_machine"]
 
 _GIB = 1024**3
 
@@ -33,12 +34,14 @@ class Machine:
         devices: accelerators of the kind that the engine asks for.
         memory: of the host, bytes.
         disk: free where a new run is to lie, bytes; `None` for one that is there already.
+        cluster: of Ray, where the run asks for one.
     """
 
     processes: int
     devices: tuple[Device, ...]
     memory: int
     disk: int | None = None
+    cluster: Cluster | Unreachable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +71,24 @@ class Needs:
 
 def this_machine(settings: RunSettings, out: Path | None = None) -> Machine:
     """What there is, for a new run at `out`."""
+    runtime = settings.runtime
+    on_ray = isinstance(runtime, RayTable)
     return Machine(
         processes=int(os.environ.get("WORLD_SIZE", "1")),
-        devices=devices(settings.training.engine.device),
+        # With Ray the devices are those of the cluster: this machine needs none.
+        devices=() if on_ray else devices(settings.training.engine.device),
+        cluster=find_cluster(runtime, cluster_parts(settings)) if isinstance(runtime, RayTable) else None,
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         disk=free_disk(out) if out is not None else None,
     )
+
+
+def cluster_parts(settings: RunSettings) -> tuple[Part, ...]:
+    """What the run asks Ray for; nothing where it runs on this machine."""
+    if not isinstance(settings.runtime, RayTable):
+        return ()
+    served = isinstance(settings.sampler, VllmSettings)
+    return parts_of(settings.runtime, device=settings.training.engine.device, served=served)
 
 
 def needs_of(settings: RunSettings, machine: Machine) -> Needs | None:
@@ -101,6 +116,8 @@ def needs_of(settings: RunSettings, machine: Machine) -> Needs | None:
 def machine_faults(settings: RunSettings, machine: Machine) -> Iterator[UsageError]:
     """Everything about this machine that would end the run, one after another."""
     yield from (UsageError(told) for told in (*_process_faults(settings, machine), *_sampler_faults(settings)))
+    if machine.cluster is not None:
+        yield from (UsageError(told) for told in room_faults(cluster_parts(settings), machine.cluster))
     try:
         check_tracker(settings.metrics.tracker)
     except UsageError as error:
@@ -119,7 +136,13 @@ def free_disk(path: Path) -> int:
 
 def _process_faults(settings: RunSettings, machine: Machine) -> Iterator[str]:
     engine, wanted = settings.training.engine, settings.runtime.ranks
-    if wanted and wanted != machine.processes:
+    on_ray = isinstance(settings.runtime, RayTable)
+    if on_ray and machine.processes > 1:
+        yield (
+            f"runtime.type is 'ray', which starts the training processes, and a launcher started {machine.processes} "
+            "of this one: start one process, or set runtime.type=local"
+        )
+    if wanted and wanted != machine.processes and not on_ray:
         yield (
             f"runtime.ranks is {wanted}, and this is one of {machine.processes}: start {wanted} in all by python -m "
             "torch.distributed.run --no-python --nproc-per-node N spade train ..., or set runtime.ranks"
@@ -150,7 +173,7 @@ def _sampler_faults(settings: RunSettings) -> Iterator[str]:
 
 def _device_faults(settings: RunSettings, machine: Machine, needs: Needs | None) -> Iterator[str]:
     device = settings.training.engine.device
-    if device.partition(":")[0] == "cpu":
+    if device.partition(":")[0] == "cpu" or machine.cluster is not None:
         return
     here = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
     wanted = f" with {gib(needs.memory.total)} each" if needs else ""
@@ -174,7 +197,8 @@ def _device_faults(settings: RunSettings, machine: Machine, needs: Needs | None)
 
 
 def _room_faults(settings: RunSettings, machine: Machine, needs: Needs) -> Iterator[str]:
-    if settings.training.engine.device.partition(":")[0] == "cpu" and needs.host > machine.memory:
+    on_cpu = settings.training.engine.device.partition(":")[0] == "cpu"
+    if on_cpu and machine.cluster is None and needs.host > machine.memory:
         yield (
             f"on the CPU the run holds {gib(needs.host)}, and this machine has {gib(machine.memory)}: take a smaller "
             "model, or a machine with GPUs and training.engine.device=cuda"

@@ -17,6 +17,7 @@ from spade_agents.selfplay.settings import RunSettings
 from spade_agents.selfplay.state import SetMember
 from spade_agents.selfplay.update_phase import Trained
 from spade_agents.trajectory import Trajectory
+from spade_environments.wording import counted
 
 __all__ = ["evaluation_row", "flush_row", "record_outcomes", "rollout_row", "told"]
 
@@ -31,6 +32,8 @@ def rollout_row(resources: Resources, rollout: int, figures: DesignFigures, play
     if played.hinted:
         row["regret"] = _regret(played, resources.settings)
     row["train"] = _train(trained)
+    if lost := resources.take_losses():
+        row["lost"] = dict(lost)
     return {**row, "seconds": resources.take_seconds()}
 
 
@@ -67,6 +70,7 @@ def told(row: Mapping[str, Any]) -> str:
         parts.append(f"win rate {row['play']['win_rate']:.2f}")
     if "regret" in row and row["regret"]["raw"] is not None:
         parts.append(f"regret {row['regret']['raw']:+.3f}")
+    parts += [f"{counted(number, kind)} lost" for kind, number in row.get("lost", {}).items()]
     parts.append(f"{row['train']['agent']}+{row['train']['designer']}+{row['train']['replay']} samples")
     line = ", ".join(parts) + f" ({sum(row['seconds'].values()):.1f} s)"
     return "\n".join([line, *(f"Alarm: {alarm}" for alarm in row.get("design", {}).get("alarms", ()))])

@@ -78,6 +78,7 @@ class Resources:
         replay: `None` where it is off.
         plays: what training episodes are opened with; `sandbox` itself unless given.
         tracker: takes the rows of metrics too; `None` for none.
+        take_losses: processes lost and started again since it was last called, by kind.
     """
 
     settings: RunSettings
@@ -95,6 +96,7 @@ class Resources:
     replay: Replay | None = None
     plays: Plays | None = None
     tracker: Tracker | None = None
+    take_losses: Callable[[], Mapping[str, int]] = dict
     _seconds: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from spade_agents.designer.memory import Memory
 from spade_agents.policy.protocol import Policy
 from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rollout import WithOwn, open_transport
+from spade_agents.runtime import Runtime, open_runtime
 from spade_agents.selfplay.checkpoint import Checkpoint, forget_after
 from spade_agents.selfplay.loop import StopRequest, run_loop
 from spade_agents.selfplay.preflight import (
@@ -31,9 +32,8 @@ from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings
 from spade_agents.telemetry import ProgressReporter, SilentReporter
 from spade_agents.tracking import Tracker, open_tracker
-from spade_agents.training.engine import TrainingEngine, open_engine
+from spade_agents.training.engine import TrainingEngine
 from spade_environments.certificate import NoveltyIndex
-from spade_environments.sandbox import open_sandbox
 
 __all__ = ["RunResult", "resume", "train"]
 
@@ -93,8 +93,8 @@ def train(
     def make() -> RunDirectory:
         return RunDirectory.create(path, chosen, parts.sandbox.level, parts.sandbox.attempts)
 
-    async def start(engine: TrainingEngine) -> RunResult:
-        async with _opened(chosen, engine, parts, told, make) as resources:
+    async def start(runtime: Runtime, engine: TrainingEngine) -> RunResult:
+        async with _opened(chosen, runtime, engine, parts, told, make) as resources:
             if isinstance(chosen.sampler, VllmSettings):
                 # A server that was given may hold any weights.
                 resources.send_weights()
@@ -125,8 +125,8 @@ def resume(run: Path | str, *, overrides: Sequence[str] = (), progress: Progress
     same_settings(continued_from(directory.checkpoints, settings), settings)
     parts = prepare(settings)
 
-    async def go_on(engine: TrainingEngine) -> RunResult:
-        async with _opened(settings, engine, parts, told, lambda: directory) as resources:
+    async def go_on(runtime: Runtime, engine: TrainingEngine) -> RunResult:
+        async with _opened(settings, runtime, engine, parts, told, lambda: directory) as resources:
             # Looked for again: until the run was locked, another process may have gone on with it.
             state = take_up(resources, continued_from(directory.checkpoints, settings))
             directory.note_resumed(parts.sandbox.level, parts.sandbox.attempts)
@@ -147,19 +147,34 @@ def _driven(
     path: Path,
     parts: Parts,
     progress: ProgressReporter,
-    drive: Callable[[TrainingEngine], Coroutine[Any, Any, RunResult]],
+    drive: Callable[[Runtime, TrainingEngine], Coroutine[Any, Any, RunResult]],
 ) -> RunResult:
     """Open the engine; its first process drives the loop, the others follow until it closes."""
-    engine = open_engine(settings.training.engine, parts.start)
-    try:
-        if engine.rank > 0:
-            engine.follow()
-            return RunResult(path=path, finished=True, rollouts=settings.run.rollouts, leads=False)
-        if warning := told_level(parts.sandbox):
-            progress.say(warning)
-        return asyncio.run(drive(engine))
-    finally:
-        engine.close()
+    with _runtime(settings, path, parts) as runtime:
+        engine = runtime.engine(settings.training.engine, parts.start)
+        try:
+            if engine.rank > 0:
+                engine.follow()
+                return RunResult(path=path, finished=True, rollouts=settings.run.rollouts, leads=False)
+            if warning := told_level(parts.sandbox):
+                progress.say(warning)
+            return asyncio.run(drive(runtime, engine))
+        finally:
+            engine.close()
+
+
+def _runtime(settings: RunSettings, path: Path, parts: Parts) -> AbstractContextManager[Runtime]:
+    """Where the run's parts run."""
+    sampler = settings.sampler
+    vllm = sampler if isinstance(sampler, VllmSettings) else None
+    return open_runtime(
+        settings.runtime,
+        device=settings.training.engine.device,
+        vllm=vllm,
+        level=parts.sandbox.level,
+        beside=path,
+        tolerance=vllm.tolerance if vllm else settings.training.arrival_tolerance,
+    )
 
 
 async def _run(resources: Resources, state: LoopState) -> RunResult:
@@ -175,6 +190,7 @@ async def _run(resources: Resources, state: LoopState) -> RunResult:
 @asynccontextmanager
 async def _opened(
     settings: RunSettings,
+    runtime: Runtime,
     engine: TrainingEngine,
     parts: Parts,
     progress: ProgressReporter,
@@ -184,10 +200,11 @@ async def _opened(
     from spade_agents.policy import open_policy
 
     async with AsyncExitStack() as stack:
-        sandbox = await stack.enter_async_context(open_sandbox(settings.sandbox))
+        sandbox = await stack.enter_async_context(runtime.sandbox(settings.sandbox))
         plays = await stack.enter_async_context(open_transport(settings.rollout.transport, sandbox))
         evaluator = make_evaluator(settings, sandbox)
-        policy = await stack.enter_async_context(_sampled(settings, parts.start))
+        vllm = settings.sampler if isinstance(settings.sampler, VllmSettings) else None
+        policy = await stack.enter_async_context(runtime.policy(parts.start, vllm))
         designer: Policy = policy
         if isinstance(settings.designer.policy, FrozenDesigner):
             target = settings.designer.policy.target or str(parts.start)
@@ -213,16 +230,8 @@ async def _opened(
             evaluator=evaluator,
             replay=parts.replay,
             tracker=tracker,
+            take_losses=runtime.take_losses,
         )
-
-
-def _sampled(settings: RunSettings, folder: Path) -> AbstractAsyncContextManager[Any]:
-    """The policy in training, over what samples it."""
-    from spade_agents.policy import open_policy
-
-    if isinstance(settings.sampler, VllmSettings):
-        return open_policy(str(folder), backend="vllm", vllm=settings.sampler)
-    return open_policy(str(folder))
 
 
 def _tracker(settings: RunSettings, run: RunDirectory, progress: ProgressReporter) -> AbstractContextManager[Tracker]:

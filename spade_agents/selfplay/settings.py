@@ -17,6 +17,7 @@ from spade_agents.policy.protocol import Sampling
 from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rewards import Blend, RatioWeight, RegimeThresholds, RewardConfig, RoleWeight, needs_hinted_plays
 from spade_agents.rollout import PlaySettings, Transport
+from spade_agents.runtime.settings import LocalTable, RayTable, RuntimeTable
 from spade_agents.settings import Section
 from spade_agents.tracking import NoTracker, TrackerConfig
 from spade_agents.training.config import EngineConfig, TorchEngineConfig
@@ -42,7 +43,6 @@ __all__ = [
     "RolloutTable",
     "RunSettings",
     "RunTable",
-    "RuntimeTable",
     "SelfDesigner",
     "SelfplayTable",
     "StaticPool",
@@ -282,13 +282,6 @@ class MetricsTable(Section):
     tracker: Annotated[TrackerConfig, Field(discriminator="type")] = NoTracker()
 
 
-class RuntimeTable(Section):
-    """What the trainer's processes run on."""
-
-    ranks: int = Field(default=0, ge=0)
-    """Training processes that the launcher must have started; 0 takes as many as it did."""
-
-
 class RunSettings(Section):
     """Everything that decides a run."""
 
@@ -306,7 +299,7 @@ class RunSettings(Section):
     certificate: CertificateSettings = CertificateSettings()
     novelty: NoveltyTable = NoveltyTable()
     collapse: CollapseSettings = CollapseSettings()
-    runtime: RuntimeTable = RuntimeTable()
+    runtime: Annotated[RuntimeTable, Field(discriminator="type")] = LocalTable()
     metrics: MetricsTable = MetricsTable()
 
     @property
@@ -331,6 +324,28 @@ class RunSettings(Section):
             raise ValueError(f"run.early_stop.part is {stop.part!r}; wanted one of evaluation.parts: {known}")
         if needs_hinted_plays(self.reward) and not self.selfplay.hint_plays and self.selfplay.pool.type == "designed":
             raise ValueError(f"reward {self.reward.type!r} needs hinted plays: set selfplay.hint_plays")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _ray_places_the_sampler(self) -> RunSettings:
+        sampler, runtime = self.sampler, self.runtime
+        if not isinstance(runtime, RayTable) or not isinstance(sampler, VllmSettings) or not runtime.engines:
+            return self
+        if sampler.url:
+            raise ValueError(
+                f"runtime.engines is {runtime.engines}, and sampler.url names a server that is up already: set "
+                "runtime.engines=0, or leave sampler.url out"
+            )
+        if sampler.placement == "colocated":
+            raise ValueError(
+                "runtime.type is 'ray', which gives every process devices of its own, and sampler.placement is "
+                "'colocated': set sampler.placement=separate"
+            )
+        if sampler.devices:
+            raise ValueError(
+                f"runtime.type is 'ray', which deals devices out, and sampler.devices is {sampler.devices!r}: leave it "
+                "out, and set runtime.engine_gpus"
+            )
         return self
 
     @pydantic.model_validator(mode="after")
