@@ -11,6 +11,7 @@ __all__ = [
     "DeepSpeedEngineConfig",
     "EngineConfig",
     "EngineSettings",
+    "HeadKernel",
     "ImportanceExcess",
     "ImportanceLevel",
     "LoraConfig",
@@ -68,6 +69,16 @@ class Packing(StrEnum):
     SHARED = "shared"
     PACKED = "packed"
     PADDED = "padded"
+
+
+class HeadKernel(StrEnum):
+    """What scores the trained tokens: torch chunk by chunk, liger-kernel's fused head, or `auto`, which takes liger on
+    a GPU where it is installed and agrees with torch.
+    """
+
+    TORCH = "torch"
+    LIGER = "liger"
+    AUTO = "auto"
 
 
 class RateDecay(StrEnum):
@@ -174,6 +185,7 @@ class EngineSettings:
         epochs: how often an update goes through its samples.
         token_budget: tokens in one micro-batch, padding included; memory and speed, not results, depend on it.
         packing: of samples into micro-batches.
+        head_kernel: what scores tokens; `liger` needs a GPU and the extra `liger`, and takes no ZeRO-3.
         gradient_checkpointing: keep each layer's input alone and compute the rest again for the backward pass: less
             memory, a third more time, the same gradient.
         lora: train adapters instead of the weights.
@@ -188,6 +200,7 @@ class EngineSettings:
     epochs: int = 1
     token_budget: int = 4096
     packing: Packing = Packing.SHARED
+    head_kernel: HeadKernel = HeadKernel.TORCH
     gradient_checkpointing: bool = False
     lora: LoraConfig | None = None
     threads: int | None = None
@@ -198,6 +211,8 @@ class EngineSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"found {name} = {value}; wanted at least 1")
+        if self.head_kernel is HeadKernel.LIGER and not self.device.startswith("cuda"):
+            raise ValueError(f"found head_kernel = liger on device = {self.device}; its kernels want device = cuda")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +243,10 @@ class DeepSpeedEngineConfig(EngineSettings):
         if self.precision is Precision.BF16_WEIGHTS:
             raise ValueError(
                 "found precision = bf16_weights; the deepspeed engine keeps fp32 masters: wanted fp32 or bf16"
+            )
+        if self.head_kernel is HeadKernel.LIGER and self.zero_stage == 3:
+            raise ValueError(
+                "found head_kernel = liger at zero_stage = 3, which splits the head; wanted stage 0, 1 or 2"
             )
         if self.zero_stage not in (0, 1, 2, 3):
             raise ValueError(f"found zero_stage = {self.zero_stage}; wanted 0, 1, 2 or 3")

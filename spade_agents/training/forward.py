@@ -12,7 +12,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from spade_agents.errors import PolicyError, UsageError
 from spade_agents.training.attention import use_causal_attention
 from spade_agents.training.config import Packing, Precision
-from spade_agents.training.head import score_head
+from spade_agents.training.head import Scores, score_head, token_scores
 from spade_agents.training.packing import Layout
 
 __all__ = ["Tokens", "TrainableForward", "autocast"]
@@ -60,6 +60,7 @@ class TrainableForward(nn.Module):
         precision: of the matrix products; what is returned is fp32.
         packing: of the rows it will be given.
         gradient_checkpointing: compute the inside of each layer again for the backward pass.
+        scores: what scores tokens in the head.
 
     Raises:
         UsageError: packed rows are wanted, and the model's attention is not plain causal attention; or checkpointing
@@ -74,12 +75,13 @@ class TrainableForward(nn.Module):
         *,
         packing: Packing = Packing.PADDED,
         gradient_checkpointing: bool = False,
+        scores: Scores = token_scores,
     ) -> None:
         super().__init__()
         changed = [name for name in _LOGIT_SETTINGS if getattr(model.config, name, None) not in (None, 1.0)]
         if changed:
             raise PolicyError(f"the model's logits depend on {', '.join(changed)}; train a model without it")
-        score_head(model)
+        score_head(model, scores)
         self.packs = use_causal_attention(model)
         if packing is not Packing.PADDED and not self.packs:
             raise UsageError(_cannot_pack(model, f"{packing} rows"))

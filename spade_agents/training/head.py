@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,10 @@ from torch.nn.functional import linear
 
 from spade_agents.errors import PolicyError
 
-__all__ = ["ScoringHead", "score_head", "token_scores"]
+__all__ = ["Scores", "ScoringHead", "score_head", "token_scores"]
+
+Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]
+"""`token_scores`, or what computes the same."""
 
 _CHUNK = {"cpu": 2**24}
 _LARGE_CHUNK = 2**28
@@ -105,6 +108,8 @@ def _blocks(chunk: slice, logits: Tensor) -> Iterator[tuple[slice, slice]]:
 class ScoringHead(nn.Linear):
     """A language model's head that also scores given tokens; called with hidden states alone it gives logits."""
 
+    scores: Scores
+
     def forward(self, input: Tensor, targets: Tensor | None = None, temperatures: Tensor | None = None) -> Tensor:
         """Logits of `input` (…, D), or log-probabilities (N,) of `targets` (N,) at `temperatures` for input (N, D)."""
         if targets is None or temperatures is None:
@@ -112,11 +117,11 @@ class ScoringHead(nn.Linear):
         device = input.device.type
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         bias = self.bias.to(kind) if self.bias is not None else None
-        return token_scores(input.to(kind), self.weight.to(kind), bias, targets, temperatures)
+        return self.scores(input.to(kind), self.weight.to(kind), bias, targets, temperatures)
 
 
-def score_head(model: Any) -> None:
-    """Make a model's head a `ScoringHead`, in place.
+def score_head(model: Any, scores: Scores = token_scores) -> None:
+    """Make a model's head a `ScoringHead`, in place; `scores` is what it scores by.
 
     The module itself scores, so that hooks on it (ZeRO-3 gathers weights by them) see every use of its weights.
 
@@ -125,7 +130,9 @@ def score_head(model: Any) -> None:
     """
     head = model.get_output_embeddings()
     if isinstance(head, ScoringHead):
+        head.scores = scores
         return
     if type(head) is not nn.Linear:
         raise PolicyError(f"the model's head is a {type(head).__name__}; wanted nn.Linear: train a model that has one")
     head.__class__ = ScoringHead
+    head.scores = scores

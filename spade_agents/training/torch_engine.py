@@ -14,6 +14,7 @@ from spade_agents.errors import CheckpointError, UsageError
 from spade_agents.training.config import EngineSettings, TorchEngineConfig
 from spade_agents.training.folder import export_model, full_precision, load_model, make_optimizer, prepare_model
 from spade_agents.training.forward import TrainableForward
+from spade_agents.training.liger import chosen_scores
 from spade_agents.training.lora import BaseModel
 from spade_agents.training.metrics import UpdateMetrics
 from spade_agents.training.samples import SupervisedSample
@@ -137,7 +138,11 @@ class TorchEngine:
 def trainable(model: Any, config: EngineSettings) -> TrainableForward:
     """The forward pass that an engine's settings ask for."""
     return TrainableForward(
-        model, config.precision, packing=config.packing, gradient_checkpointing=config.gradient_checkpointing
+        model,
+        config.precision,
+        packing=config.packing,
+        gradient_checkpointing=config.gradient_checkpointing,
+        scores=chosen_scores(config),
     )
 
 
