@@ -57,6 +57,11 @@ class Checkpoint:
         return self.path / "state.json"
 
     @property
+    def ahead(self) -> Path:
+        """The next rollout, where it was sampled already; else there is no such file."""
+        return self.path / "ahead.json.zst"
+
+    @property
     def config(self) -> Path:
         """The resolved configuration that the run had."""
         return self.path / "config.toml"

@@ -13,30 +13,26 @@ from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.design import Designer
 from spade_agents.designer.memory import Memory, MemoryRecord
 from spade_agents.designer.requests import DesignRequest
-from spade_agents.rewards import PotentialState, reward_at, score_designs
+from spade_agents.rewards import reward_at, score_designs
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.admission import SandboxCertifier, novelty_rule
 from spade_agents.selfplay.design_figures import DesignFigures, design_figures, newest_programs
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import DesignedPool, FrontierPool, OwnPool, RunSettings, SelfDesigner, StaticPool
-from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember, WaitingDesign
+from spade_agents.selfplay.state import (
+    NOTHING_CLOSED,
+    ClosedSet,
+    EnvironmentSet,
+    LoopState,
+    SetMember,
+    WaitingDesign,
+)
 from spade_agents.trajectory import Role, TrainingSample, sample_from
 from spade_environments import EnvironmentSpec
 from spade_environments.certificate import Certificate
 
-__all__ = ["NOTHING_CLOSED", "ClosedSet", "NewSet", "close_set", "design_requests", "make_set"]
-
-
-class ClosedSet(NamedTuple):
-    """What a set leaves when its window is over: its designs with their raw rewards, and the averages after it."""
-
-    raw: tuple[float | None, ...]
-    designs: tuple[WaitingDesign, ...]
-    potential: PotentialState
-
-
-NOTHING_CLOSED = ClosedSet((), (), PotentialState())
+__all__ = ["NewSet", "close_set", "design_requests", "make_set"]
 
 
 class NewSet(NamedTuple):

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from spade_agents.selfplay.checkpoint import Checkpoint, prune, save_checkpoint
 from spade_agents.selfplay.design_figures import DesignFigures
-from spade_agents.selfplay.design_phase import NOTHING_CLOSED, close_set, make_set
+from spade_agents.selfplay.design_phase import close_set, make_set
 from spade_agents.selfplay.early_stop import is_over, stopped_early, with_evaluation
 from spade_agents.selfplay.play_phase import play_set
-from spade_agents.selfplay.records import evaluation_row, flush_row, record_outcomes, rollout_row, told
+from spade_agents.selfplay.records import AHEAD, evaluation_row, flush_row, record_outcomes, rollout_row, told
 from spade_agents.selfplay.resources import Resources
-from spade_agents.selfplay.state import LoopState
+from spade_agents.selfplay.state import NOTHING_CLOSED, LoopState, SampledRollout
+from spade_agents.selfplay.update_beside import update_beside
 from spade_agents.selfplay.update_phase import update
 
 __all__ = ["StopRequest", "run_loop"]
@@ -69,7 +70,8 @@ async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) ->
     elif not state.finished and _evaluation_is_due(resources, state):
         # A run that ended here, and so evaluated after its last update, is being lengthened.
         state = await evaluate(resources, state)
-    while not (state.finished or is_over(settings, state) or stop.wanted):
+    # What was sampled ahead is trained on even where the run has ended early: designs wait in it.
+    while not (state.finished or stop.wanted) and (state.ahead is not None or not is_over(settings, state)):
         state = await one_rollout(resources, state)
         state = await evaluate(resources, state) if _evaluation_is_due(resources, state) else state
         if state.rollout % run.checkpoint_every == 0 or stop.wanted:
@@ -87,23 +89,44 @@ async def run_loop(resources: Resources, state: LoopState, stop: StopRequest) ->
 
 
 async def one_rollout(resources: Resources, state: LoopState) -> LoopState:
-    """One cycle of the method: a new set where one is due, its plays, one update on the samples of both roles."""
-    rollout, period = state.rollout, resources.settings.selfplay.period
-    closed, figures = NOTHING_CLOSED, DesignFigures()
-    with resources.timed("design"):
-        if rollout % period == 0:
-            closed = close_set(resources, state)
-            state, figures = await make_set(resources, replace(state, current=None, potential=closed.potential))
-    with resources.timed("play"):
-        played = await play_set(resources, state)
+    """One cycle of the method: a new set where one is due, its plays, one update on the samples of both roles.
+
+    Asynchronously the next rollout is sampled during the update, with the weights of before it.
+    """
+    state = state if state.ahead is not None else await sample(resources, state)
+    assert state.ahead is not None
+    rollout, sampled = state.rollout, state.ahead
     with resources.timed("train"):
-        trained = update(resources, state, played.unhinted, closed)
-    state = replace(state, rollout=rollout + 1, step=trained.metrics.step, current=played.current)
-    resources.directory.write_trajectories(rollout, played.trajectories)
-    record_outcomes(resources, rollout, played)
-    row = rollout_row(resources, rollout, figures, played, trained)
+        if resources.settings.selfplay.asynchronous and not is_over(resources.settings, _after(state)):
+            trained, state = await update_beside(
+                resources, state, sampled, sample(resources, _after(state), suffix=AHEAD)
+            )
+        else:
+            trained = update(resources, state, sampled.played.unhinted, sampled.closed)
+            state = _after(state)
+    state = replace(state, step=trained.metrics.step)
+    resources.directory.write_trajectories(rollout, sampled.played.trajectories)
+    record_outcomes(resources, rollout, sampled.played)
+    row = rollout_row(resources, rollout, sampled.figures, sampled.played, trained)
     resources.progress.say(told(row))
     return resources.logged(state, row)
+
+
+async def sample(resources: Resources, state: LoopState, *, suffix: str = "") -> LoopState:
+    """The state with its next rollout sampled, by the weights that the policy has; `suffix` names the phases apart."""
+    closed, figures = NOTHING_CLOSED, DesignFigures()
+    with resources.timed(f"design{suffix}"):
+        if state.rollout % resources.settings.selfplay.period == 0:
+            closed = close_set(resources, state)
+            state, figures = await make_set(resources, replace(state, current=None, potential=closed.potential))
+    with resources.timed(f"play{suffix}"):
+        played = await play_set(resources, state)
+    return replace(state, current=played.current, ahead=SampledRollout(played=played, closed=closed, figures=figures))
+
+
+def _after(state: LoopState) -> LoopState:
+    """The state once its sampled rollout is trained on, but for the engine's step."""
+    return replace(state, rollout=state.rollout + 1, ahead=None)
 
 
 async def finish(resources: Resources, state: LoopState) -> LoopState:
@@ -142,4 +165,6 @@ def checkpoint(resources: Resources, state: LoopState) -> Checkpoint:
 def _evaluation_is_due(resources: Resources, state: LoopState) -> bool:
     every = resources.settings.evaluation.every
     is_new = state.evaluated is None or state.evaluated < state.rollout
+    if stopped_early(resources.settings, state):
+        return False  # only what was sampled ahead is left, and the evaluation at the end
     return every > 0 and is_new and state.rollout % every == 0 and state.rollout < resources.settings.run.rollouts

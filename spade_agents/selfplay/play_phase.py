@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spade_agents.rollout import GroupRequest, play_groups
 from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.resources import Resources
-from spade_agents.selfplay.state import EnvironmentSet, LoopState, SetMember
-from spade_agents.trajectory import Outcome, Trajectory, TrajectoryGroup
+from spade_agents.selfplay.state import EnvironmentSet, LoopState, Played, SetMember
+from spade_agents.trajectory import Outcome, TrajectoryGroup
 
-__all__ = ["Played", "instance_seeds", "play_set"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """The plays of one rollout.
-
-    Attributes:
-        current: the set, returns added, faulting environments retired.
-        unhinted: one group for each environment played; trained on.
-        hinted: the other arm, at a regeneration only; never trained on.
-    """
-
-    current: EnvironmentSet
-    unhinted: tuple[TrajectoryGroup, ...] = ()
-    hinted: tuple[TrajectoryGroup, ...] = ()
-
-    @property
-    def trajectories(self) -> tuple[Trajectory, ...]:
-        """All plays, unhinted ones first."""
-        return tuple(play for group in (*self.unhinted, *self.hinted) for play in group.trajectories)
+__all__ = ["instance_seeds", "play_set"]
 
 
 def instance_seeds(root: int, environment_id: str, rollout: int, count: int) -> tuple[int, ...]:

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 from spade_agents.rewards import Regret, mean_return, regime, regime_shares
 from spade_agents.rollout import EvalSummary, PartSummary
 from spade_agents.selfplay.design_figures import DesignFigures
-from spade_agents.selfplay.play_phase import Played
 from spade_agents.selfplay.pool import OutcomeRow
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import RunSettings
-from spade_agents.selfplay.state import SetMember
+from spade_agents.selfplay.state import Played, SetMember
 from spade_agents.selfplay.update_phase import Trained
 from spade_agents.trajectory import Trajectory
 from spade_environments.wording import counted
 
-__all__ = ["evaluation_row", "flush_row", "record_outcomes", "rollout_row", "told"]
+__all__ = ["AHEAD", "evaluation_row", "flush_row", "record_outcomes", "rollout_row", "told"]
 
 Row = dict[str, Any]
+
+AHEAD: Final = " ahead"
+"""Ends the names of phases that went on during an update."""
 
 
 def rollout_row(resources: Resources, rollout: int, figures: DesignFigures, played: Played, trained: Trained) -> Row:
@@ -32,6 +34,8 @@ def rollout_row(resources: Resources, rollout: int, figures: DesignFigures, play
     if played.hinted:
         row["regret"] = _regret(played, resources.settings)
     row["train"] = _train(trained)
+    if resources.settings.selfplay.asynchronous:
+        row["train"]["behind"] = trained.behind
     if lost := resources.take_losses():
         row["lost"] = dict(lost)
     return {**row, "seconds": resources.take_seconds()}
@@ -72,8 +76,13 @@ def told(row: Mapping[str, Any]) -> str:
         parts.append(f"regret {row['regret']['raw']:+.3f}")
     parts += [f"{counted(number, kind)} lost" for kind, number in row.get("lost", {}).items()]
     parts.append(f"{row['train']['agent']}+{row['train']['designer']}+{row['train']['replay']} samples")
-    line = ", ".join(parts) + f" ({sum(row['seconds'].values()):.1f} s)"
+    line = ", ".join(parts) + f" ({_wall(row['seconds']):.1f} s)"
     return "\n".join([line, *(f"Alarm: {alarm}" for alarm in row.get("design", {}).get("alarms", ()))])
+
+
+def _wall(seconds: Mapping[str, float]) -> float:
+    """What phases took, one after another; those of a rollout sampled ahead went on beside an update."""
+    return sum(taken for phase, taken in seconds.items() if not phase.endswith(AHEAD))
 
 
 def _told_part(name: str, part: Mapping[str, Any]) -> str:

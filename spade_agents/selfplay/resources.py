@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
+import zstandard
 
 from spade_agents.designer.corpus import Corpus
 from spade_agents.designer.memory import Memory, MemoryMark
@@ -23,7 +25,7 @@ from spade_agents.selfplay.checkpoint import Checkpoint
 from spade_agents.selfplay.pool import Pool
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.settings import RunSettings, SupervisedReplay
-from spade_agents.selfplay.state import LoopState
+from spade_agents.selfplay.state import LoopState, SampledRollout
 from spade_agents.settings import to_toml
 from spade_agents.telemetry import ProgressReporter, Row
 from spade_agents.tracking import Tracker
@@ -153,6 +155,8 @@ class Resources:
     def save(self, draft: Checkpoint, state: LoopState) -> None:
         """Fill a checkpoint."""
         draft.state.write_bytes(state.to_json())
+        if state.ahead is not None:
+            draft.ahead.write_bytes(zstandard.compress(msgspec.json.encode(state.ahead)))
         draft.config.write_text(to_toml(self.settings), encoding="utf-8")
         draft.memory.write_bytes(msgspec.json.encode(self.memory.mark()))
         self.engine.export(draft.model)
@@ -188,7 +192,9 @@ class Resources:
                 "checkpoint; remove that folder to go on from the one before it"
             )
         mark = _mark(saved)
-        self.directory.truncate(rollout=state.rollout, metrics_rows=state.metrics_rows)
+        state = replace(state, ahead=_ahead(saved))
+        sampled = state.rollout + (state.ahead is not None)
+        self.directory.truncate(rollout=state.rollout, designs=sampled, metrics_rows=state.metrics_rows)
         self.pool.truncate(state.pool, rollout=state.rollout)
         self.memory.cut_back(mark)
         for identity in state.pool:
@@ -225,6 +231,17 @@ def _mark(saved: Checkpoint) -> MemoryMark:
     try:
         return msgspec.json.decode(saved.read(saved.memory), type=MemoryMark)
     except msgspec.DecodeError as error:
-        raise CheckpointError(
-            f"{saved.memory} cannot be read: {error}; remove {saved.path} to go on from the one before it"
-        ) from error
+        raise _unreadable(saved, saved.memory, error) from error
+
+
+def _ahead(saved: Checkpoint) -> SampledRollout | None:
+    if not saved.ahead.exists():
+        return None
+    try:
+        return msgspec.json.decode(zstandard.decompress(saved.read(saved.ahead)), type=SampledRollout)
+    except (zstandard.ZstdError, msgspec.DecodeError) as error:
+        raise _unreadable(saved, saved.ahead, error) from error
+
+
+def _unreadable(saved: Checkpoint, file: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{file} cannot be read: {error}; remove {saved.path} to go on from the one before it")

@@ -179,8 +179,13 @@ class RunDirectory:
         except (OSError, zstandard.ZstdError, msgspec.DecodeError) as error:
             raise UsageError(f"{path} cannot be read: {error}; the run is damaged") from error
 
-    def truncate(self, *, rollout: int, metrics_rows: int) -> None:
-        """Forget what was recorded after a checkpoint: metrics rows beyond it, plays of `rollout` and later.
+    def truncate(self, *, rollout: int, metrics_rows: int, designs: int | None = None) -> None:
+        """Forget what was recorded after a checkpoint: metrics rows beyond it, plays and designs of later rollouts.
+
+        Args:
+            rollout: the first whose plays go.
+            metrics_rows: how many stay.
+            designs: the first rollout whose designs go, where that is another one.
 
         Raises:
             UsageError: rows from before it are missing or damaged.
@@ -194,7 +199,8 @@ class RunDirectory:
         self.metrics.truncate(metrics_rows)
         for path in (self.path / "trajectories").iterdir():
             named = _ROLLOUT.fullmatch(path.name)
-            if named and int(named[1]) >= rollout:
+            first = rollout if designs is None or not named or named[2] is None else designs
+            if named and int(named[1]) >= first:
                 path.unlink()
         for folder in (self.path, self.path / "trajectories", self.path / "evaluations", self.environments):
             for draft in folder.glob(".*.draft"):

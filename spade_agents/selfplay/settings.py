@@ -202,6 +202,9 @@ class SelfplayTable(Section):
     )
     play: PlaySettings = PlaySettings(style="compact", sampling=Sampling(max_tokens=128))
     """Of both arms, which are played alike."""
+    asynchronous: bool = False
+    """Sample the next rollout while the trainer updates on this one: its samples are one version of the weights behind,
+    never more, which the importance weights carry. Faster where sampler and trainer have devices of their own."""
     mask_truncated: bool = False
     """Leave plays that ran out of turns or tokens out of training instead of giving them a return of 0."""
     regimes: RegimeThresholds = RegimeThresholds()
@@ -324,6 +327,23 @@ class RunSettings(Section):
             raise ValueError(f"run.early_stop.part is {stop.part!r}; wanted one of evaluation.parts: {known}")
         if needs_hinted_plays(self.reward) and not self.selfplay.hint_plays and self.selfplay.pool.type == "designed":
             raise ValueError(f"reward {self.reward.type!r} needs hinted plays: set selfplay.hint_plays")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _sampler_and_trainer_can_work_at_once(self) -> RunSettings:
+        if not self.selfplay.asynchronous:
+            return self
+        if isinstance(self.sampler, VllmSettings) and self.sampler.placement == "colocated":
+            raise ValueError(
+                "selfplay.asynchronous samples during an update, and sampler.placement is 'colocated', whose server "
+                "sleeps then; set sampler.placement=separate with devices of its own, or selfplay.asynchronous=false"
+            )
+        if isinstance(self.sampler, TorchSampler) and self.training.engine.threads is not None:
+            raise ValueError(
+                f"selfplay.asynchronous samples during an update, and training.engine.threads is "
+                f"{self.training.engine.threads}, which would change the torch sampler's threads in mid-play; leave it "
+                "out and set OMP_NUM_THREADS for both"
+            )
         return self
 
     @pydantic.model_validator(mode="after")

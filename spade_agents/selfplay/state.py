@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from spade_agents.errors import CheckpointError
 from spade_agents.rewards import DesignResult, PotentialState, Regret, mean_return, regret
-from spade_agents.trajectory import TrainingSample
+from spade_agents.selfplay.design_figures import DesignFigures
+from spade_agents.trajectory import TrainingSample, Trajectory, TrajectoryGroup
 from spade_environments import EnvironmentSpec
 
-__all__ = ["EnvironmentSet", "LoopState", "SetMember", "WaitingDesign"]
+__all__ = [
+    "NOTHING_CLOSED",
+    "ClosedSet",
+    "EnvironmentSet",
+    "LoopState",
+    "Played",
+    "SampledRollout",
+    "SetMember",
+    "WaitingDesign",
+]
 
 Returns = tuple[float | None, ...]
 
@@ -108,6 +118,52 @@ class EnvironmentSet:
         return tuple(design.result(members) for design in self.designs)
 
 
+class ClosedSet(NamedTuple):
+    """What a set leaves when its window is over: its designs with their raw rewards, and the averages after it."""
+
+    raw: tuple[float | None, ...]
+    designs: tuple[WaitingDesign, ...]
+    potential: PotentialState
+
+
+NOTHING_CLOSED = ClosedSet((), (), PotentialState())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """The plays of one rollout.
+
+    Attributes:
+        current: the set, returns added, faulting environments retired.
+        unhinted: one group for each environment played; trained on.
+        hinted: the other arm, at a regeneration only; never trained on.
+    """
+
+    current: EnvironmentSet
+    unhinted: tuple[TrajectoryGroup, ...] = ()
+    hinted: tuple[TrajectoryGroup, ...] = ()
+
+    @property
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        """All plays, unhinted ones first."""
+        return tuple(play for group in (*self.unhinted, *self.hinted) for play in group.trajectories)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRollout:
+    """A rollout that was sampled and not yet trained on.
+
+    Attributes:
+        played: both arms.
+        closed: the set whose window it ended, its designs waiting for this rollout's update.
+        figures: of the designs it began with.
+    """
+
+    played: Played
+    closed: ClosedSet = NOTHING_CLOSED
+    figures: DesignFigures = field(default_factory=DesignFigures)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
     """Where a run stands between two rollouts.
@@ -129,6 +185,8 @@ class LoopState:
         best: highest solve rate that counted for an early stop; `None` before one did.
         stale: evaluations in a row that did not beat it.
         finished: whether the last designs were trained and the last evaluation was done.
+        ahead: the next rollout, where it was sampled already; the set, the positions and the pool are then those after
+            its plays. A checkpoint keeps it in a file of its own.
     """
 
     rollout: int = 0
@@ -144,10 +202,11 @@ class LoopState:
     best: float | None = None
     stale: int = 0
     finished: bool = False
+    ahead: SampledRollout | None = None
 
     def to_json(self) -> bytes:
-        """JSON that `from_json` reads back to an equal state."""
-        return msgspec.json.encode(self)
+        """JSON that `from_json` reads back to an equal state, but for `ahead`."""
+        return msgspec.json.encode(replace(self, ahead=None))
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:

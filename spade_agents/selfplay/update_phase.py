@@ -5,18 +5,31 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from spade_agents.errors import PolicyError
 from spade_agents.rewards import designer_advantages, role_weight
 from spade_agents.seeds import derive_seed
-from spade_agents.selfplay.design_phase import ClosedSet
 from spade_agents.selfplay.resources import Resources
 from spade_agents.selfplay.settings import RunSettings
-from spade_agents.selfplay.state import LoopState
+from spade_agents.selfplay.state import ClosedSet, LoopState, WaitingDesign
 from spade_agents.training.advantages import agent_samples
 from spade_agents.training.metrics import UpdateMetrics
+from spade_agents.training.samples import SupervisedSample
 from spade_agents.trajectory import TrainingSample, TrajectoryGroup
 
-__all__ = ["Trained", "agent_batch", "designer_batch", "trimmed", "update"]
+__all__ = [
+    "Trained",
+    "Update",
+    "agent_batch",
+    "checked_versions",
+    "designer_batch",
+    "prepare_update",
+    "trimmed",
+    "update",
+]
+
+_AFTER: Final = "nothing of this rollout was saved; resume from the last checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,7 @@ class Trained:
         raw: raw designer rewards of the set just closed, `None` where missing.
         weight: of the designer's role.
         trimmed: how many samples `training.batch_samples` left out.
+        behind: how many versions the weights that sampled the plays were behind; `None` without plays.
         metrics: the engine's.
     """
 
@@ -37,7 +51,73 @@ class Trained:
     raw: tuple[float | None, ...]
     weight: float | None
     trimmed: int
+    behind: int | None
     metrics: UpdateMetrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """An update that is ready to be done: everything but the engine's work was decided.
+
+    Attributes:
+        agent, designer, raw, weight, behind: as of `Trained`.
+        batch: the samples of both roles that are trained on.
+        replay: samples to imitate.
+    """
+
+    agent: tuple[TrainingSample, ...]
+    designer: tuple[TrainingSample, ...]
+    raw: tuple[float | None, ...]
+    weight: float | None
+    behind: int | None
+    batch: tuple[TrainingSample, ...]
+    replay: tuple[SupervisedSample, ...]
+
+    @property
+    def canary(self) -> tuple[int, ...]:
+        """Tokens of the kind that is trained on; none where nothing is."""
+        trained_on: tuple[TrainingSample | SupervisedSample, ...] = (*self.batch, *self.replay)
+        return trained_on[0].token_ids if trained_on else ()
+
+    def trained(self, metrics: UpdateMetrics) -> Trained:
+        """What it was, once it is done."""
+        return Trained(
+            agent=self.agent,
+            designer=self.designer,
+            replay=len(self.replay),
+            raw=self.raw,
+            weight=self.weight,
+            trimmed=len(self.agent) + len(self.designer) - len(self.batch),
+            behind=self.behind,
+            metrics=metrics,
+        )
+
+
+def prepare_update(
+    resources: Resources, state: LoopState, groups: Sequence[TrajectoryGroup], closed: ClosedSet
+) -> Update:
+    """The union of what the agent just played and the designs whose window is over, with advantages, trimmed.
+
+    Raises:
+        PolicyError: a play was sampled with weights of several versions, or of one that is too old.
+    """
+    settings = resources.settings
+    behind = checked_versions(settings, groups, closed.designs, step=resources.engine.step)
+    agent = agent_batch(settings, groups)
+    designer, weight = designer_batch(settings, closed, len(agent) or settings.plays_of_a_rollout)
+    return Update(
+        agent=agent,
+        designer=designer,
+        raw=closed.raw,
+        weight=weight,
+        behind=behind,
+        replay=resources.replay_samples(state.step),
+        batch=trimmed(
+            (*agent, *designer),
+            settings.training.batch_samples,
+            seed=derive_seed(settings.run.seed, "trim", state.step),
+        ),
+    )
 
 
 def update(resources: Resources, state: LoopState, groups: Sequence[TrajectoryGroup], closed: ClosedSet) -> Trained:
@@ -45,26 +125,53 @@ def update(resources: Resources, state: LoopState, groups: Sequence[TrajectoryGr
 
     The policy has the new weights when this returns. Where nothing carries a gradient the engine's step still counts.
     """
-    settings = resources.settings
-    agent = agent_batch(settings, groups)
-    designer, weight = designer_batch(settings, closed, len(agent) or settings.plays_of_a_rollout)
-    replay = resources.replay_samples(state.step)
-    batch = trimmed(
-        (*agent, *designer), settings.training.batch_samples, seed=derive_seed(settings.run.seed, "trim", state.step)
-    )
+    ready = prepare_update(resources, state, groups, closed)
     with resources.sampler_resting():
-        metrics = resources.engine.update(batch, replay=replay)
-    trained_on = [sample.token_ids for sample in batch] + [sample.token_ids for sample in replay]
-    resources.send_weights(trained_on[0] if trained_on else ())
-    return Trained(
-        agent=agent,
-        designer=designer,
-        replay=len(replay),
-        raw=closed.raw,
-        weight=weight,
-        trimmed=len(agent) + len(designer) - len(batch),
-        metrics=metrics,
-    )
+        metrics = resources.engine.update(ready.batch, replay=ready.replay)
+    resources.send_weights(ready.canary)
+    return ready.trained(metrics)
+
+
+def checked_versions(
+    settings: RunSettings, groups: Sequence[TrajectoryGroup], designs: Sequence[WaitingDesign], *, step: int
+) -> int | None:
+    """How many versions behind the plays were sampled: 0, or 1 where the next rollout is sampled during an update.
+
+    Designs wait for their window of k rollouts, and so may be k versions behind, and one more likewise.
+
+    Args:
+        settings: of the run.
+        groups: the plays to be trained on.
+        designs: to be trained with them.
+        step: version of the weights that are about to be updated.
+
+    Raises:
+        PolicyError: a play mixes versions, or something is older than that, or newer than the weights.
+    """
+    most = int(settings.selfplay.asynchronous)
+    behind = 0
+    for play in (play for group in groups for play in group.trajectories):
+        versions = {turn.completion.weight_version for turn in play.turns if turn.completion.token_ids}
+        if len(versions) > 1:
+            raise PolicyError(
+                f"the play of {play.environment_id[:12]} on seed {play.seed} was sampled with weights of versions "
+                f"{sorted(versions)}; wanted one: {_AFTER}"
+            )
+        behind = max([behind, *(_behind(version, step, most, "a play") for version in versions)])
+    oldest = settings.selfplay.period + most
+    for design in designs:
+        if design.sample is not None:
+            _behind(design.sample.weight_version, step, oldest, "a design")
+    return behind if groups else None
+
+
+def _behind(version: int, step: int, most: int, what: str) -> int:
+    if not 0 <= step - version <= most:
+        raise PolicyError(
+            f"{what} was sampled with weights of version {version}, and the trainer is at {step}; wanted at most "
+            f"{most} behind: {_AFTER}"
+        )
+    return step - version
 
 
 def agent_batch(settings: RunSettings, groups: Sequence[TrajectoryGroup]) -> tuple[TrainingSample, ...]:
