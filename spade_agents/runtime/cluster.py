@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from spade_environments.wording import counted
 
 __all__ = ["Cluster", "Unreachable", "find_cluster", "joined", "room_faults"]
 
-_LOOK_SECONDS = 60.0
+_LOOK_SECONDS, _DEAF_SECONDS = 60.0, 5.0
 _LOOK = """
 import json, sys, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
@@ -55,6 +56,8 @@ def find_cluster(table: RayTable, parts: Sequence[Part]) -> Cluster | Unreachabl
         gpus = len(devices("cuda")) if any(part.gpus for part in parts) else 0
         return Cluster(1, os.cpu_count() or 1, gpus)
     advice = "start one by ray start --head there, or set runtime.address to auto, HOST:PORT or local"
+    if (deaf := _deaf(table.address)) is not None:
+        return Unreachable(f"nothing answers at {table.address} (runtime.address): {deaf}; {advice}")
     try:
         looked = subprocess.run(
             [sys.executable, "-c", _LOOK, table.address],
@@ -69,6 +72,18 @@ def find_cluster(table: RayTable, parts: Sequence[Part]) -> Cluster | Unreachabl
         why = (looked.stderr.strip().splitlines() or ["no reason given"])[-1].rpartition("Error: ")[2]
         return Unreachable(f"no Ray cluster was found at {table.address} (runtime.address): {why[:200]}; {advice}")
     return Cluster(**json.loads(looked.stdout.strip().splitlines()[-1]))
+
+
+def _deaf(address: str) -> str | None:
+    """Why nothing listens at HOST:PORT; Ray itself would try for minutes."""
+    host, separator, port = address.rpartition(":")
+    if not separator or "/" in address or not port.isdigit():
+        return None
+    try:
+        socket.create_connection((host, int(port)), timeout=_DEAF_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 def room_faults(parts: Sequence[Part], found: Cluster | Unreachable) -> Iterator[str]:

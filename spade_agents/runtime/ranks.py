@@ -176,6 +176,8 @@ class RemoteEngine:
         if not self._closed:
             self._closed = True
             ray.wait([self._ranks[0].call.remote("close")], timeout=_CLOSE_SECONDS)
+        for rank in self._ranks:
+            ray.kill(rank)
 
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
         result, self._step = self._led(self._ranks[0].call.remote(method, *arguments, **named)).opened()

@@ -37,8 +37,8 @@ class RayTable(Section):
     """Of each training process."""
     engine_cpus: float = Field(default=1.0, gt=0)
     """Of each copy of the sampler."""
-    engine_gpus: int = Field(default=1, ge=0)
-    """Of each copy of a vLLM server: its tensor-parallel size; 0 for vLLM's CPU build."""
+    engine_gpus: int = Field(default=1, ge=0, le=1)
+    """Of each vLLM server, which holds the whole model, so that it can prove its weights; 0 for vLLM's CPU build."""
     worker_cpus: float = Field(default=1.0, gt=0)
     """Of each sandbox."""
     strategy: Literal["PACK", "SPREAD"] = "PACK"
