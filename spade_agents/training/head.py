@@ -128,11 +128,8 @@ def score_head(model: Any, scores: Scores = token_scores) -> None:
     Raises:
         PolicyError: the head is no plain linear layer.
     """
-    head = model.get_output_embeddings()
-    if isinstance(head, ScoringHead):
-        head.scores = scores
-        return
-    if type(head) is not nn.Linear:
+    head: Any = model.get_output_embeddings()
+    if type(head) not in (nn.Linear, ScoringHead):
         raise PolicyError(f"the model's head is a {type(head).__name__}; wanted nn.Linear: train a model that has one")
     head.__class__ = ScoringHead
     head.scores = scores

@@ -65,9 +65,9 @@ def disagreement(device: torch.device | str) -> float:
     temperatures, upstream = (torch.rand(37, generator=source).to(device) + 0.5 for _ in range(2))
     found = []
     for scores in (liger_scores, token_scores):
-        leaves = [hidden.clone().requires_grad_(), weight.clone().requires_grad_()]
-        values = scores(*leaves, None, targets, temperatures)
-        found.append((values.detach(), *torch.autograd.grad(values, leaves, upstream)))
+        states, head = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+        values = scores(states, head, None, targets, temperatures)
+        found.append((values.detach(), *torch.autograd.grad(values, (states, head), upstream)))
     return max(float((one - other).abs().max()) for one, other in zip(*found, strict=True))
 
 

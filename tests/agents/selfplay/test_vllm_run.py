@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -10,6 +11,7 @@ import spade_agents
 from spade_agents.errors import InfrastructureError
 from tests.agents.policy.vllm.standin import StandIn, serving
 from tests.agents.policy.vllm.worker import MemoryWorker, tiny
+from tests.agents.selfplay.test_resume import back_to
 from tests.agents.tiny import tokenizer
 
 
@@ -22,7 +24,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def train(folder, out, standin: StandIn):
+def train(folder, out, standin: StandIn, *more: str):
     return spade_agents.train(
         out=out,
         overrides=[
@@ -42,6 +44,7 @@ def train(folder, out, standin: StandIn):
             "sampler.type=vllm",
             f"sampler.url={standin.url}#spade",
             "sampler.tolerance=0.01",
+            *more,
         ],
     )
 
@@ -60,3 +63,27 @@ def test_a_run_ends_where_a_server_keeps_a_stale_head(tmp_path, folder):
     stale = StandIn(MemoryWorker(fault="stale packed head"), context=4096)
     with serving(stale) as standin, pytest.raises(InfrastructureError, match=told):
         train(folder, tmp_path / "run", standin)
+
+
+def asked(standin: StandIn) -> list[dict]:
+    """What was asked of a server, but for its own probes: prompts, seeds and lengths."""
+    return [body for body in standin.bodies if body["sampling_params"]["max_tokens"] == 6]
+
+
+def test_a_separate_server_samples_the_next_rollout_during_the_update_and_a_resumed_run_asks_it_the_same(
+    tmp_path, folder
+):
+    ahead = ("selfplay.asynchronous=true", "run.rollouts=3", "run.keep_checkpoints=9")
+    with serving(StandIn(context=4096)) as standin:
+        whole = train(folder, tmp_path / "run", standin, *ahead)
+        before = asked(standin)
+        assert [row["train"]["behind"] for row in whole.rows if row["kind"] == "rollout"] == [None] * 3
+        shutil.copytree(tmp_path / "run", tmp_path / "resumed")
+        back_to(tmp_path / "resumed", 1)
+        standin.bodies.clear()
+        resumed = spade_agents.resume(tmp_path / "resumed")
+    assert resumed.finished
+    again = asked(standin)
+    # Rollout 1 lay in the checkpoint; that of rollout 2 is asked for again.
+    assert len(again) == 4
+    assert again == before[-4:]

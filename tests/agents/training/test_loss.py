@@ -273,6 +273,37 @@ def test_on_a_two_armed_bandit_the_group_gradient_is_the_exact_policy_gradient(t
     assert estimate.sum().item() == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+def test_plays_of_weights_one_update_behind_give_the_exact_gradient_by_their_importance_weights(temperature):
+    """Drawn with chance q where the trainer has p, a pair whose returns differ (chance 2q(1 − q)) contributes
+    ½ (p/q ∇log p − (1 − p)/(1 − q) ∇log(1 − p)) = ½ ∇p (1/q + 1/(1 − q)): in expectation ∇p again.
+    """
+    torch.manual_seed(0)
+    logits = torch.tensor([0.3, -0.2], dtype=torch.float64, requires_grad=True)
+    behind = (torch.tensor([-0.1, 0.1], dtype=torch.float64) / temperature).log_softmax(-1)
+    pairs = 40_000
+    arms = torch.multinomial(behind.exp(), 2 * pairs, replacement=True).view(pairs, 2)
+    advantages = torch.tensor([group_advantages([float(a == 0) for a in pair]) for pair in arms.tolist()]).double()
+    flat = arms.flatten()
+    logprobs = (logits / temperature).log_softmax(-1)[flat]
+
+    def estimate(rollout: torch.Tensor) -> float:
+        batch = batch_of(
+            rollout=rollout,
+            advantages=advantages.flatten(),
+            weights=torch.full((2 * pairs,), 1 / (2 * pairs), dtype=torch.float64),
+        )
+        loss = policy_loss(logprobs, batch, LossConfig(), old=logprobs).loss
+        return torch.autograd.grad(-loss, logits, retain_graph=True)[0][0].item()
+
+    p, q = ((values / temperature).softmax(-1)[0].item() for values in (logits, torch.tensor([-0.1, 0.1])))
+    exact, differ = p * (1 - p) / temperature, 2 * q * (1 - q)
+    deviation = exact / differ * (differ * (1 - differ)) ** 0.5 / pairs**0.5
+    assert estimate(behind[flat]) == pytest.approx(exact, abs=4 * deviation)
+    # Taken for plays of the newest weights they would give q(1 − q)/T.
+    assert abs(estimate(logprobs.detach()) - exact) > 4 * deviation
+
+
 def test_scoring_at_another_temperature_than_the_sampling_one_would_bias_the_weight():
     logits = [2.0, 0.0]
     sampled = (torch.tensor(logits) / 0.6).log_softmax(-1)[0].item()
