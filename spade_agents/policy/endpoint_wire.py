@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -40,9 +40,13 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
+# A count beyond any real one is a server's nonsense, and must not become a price.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+
+
 class _Used(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
 
 
 class _Answer(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -11,6 +12,8 @@ from spade_agents.errors import ContextExhaustedError, InfrastructureError, Poli
 from spade_agents.messages import Conversation, Message
 from spade_agents.policy import Sampling, model_folder, open_policy
 from spade_agents.policy.endpoint import EndpointPolicy, EndpointSettings
+from spade_agents.policy.endpoint_client import AnswerError
+from spade_agents.policy.endpoint_wire import completion_of
 from spade_environments import ToolCall, ToolSpec
 from tests.agents.policy.endpoint_server import FAULTS, calls, scripted_server
 
@@ -198,3 +201,10 @@ async def test_an_endpoint_is_opened_by_url_and_model_and_cannot_be_trained(monk
         with pytest.raises(UsageError, match="URL#MODEL"):
             async with open_policy(target):
                 pass
+
+
+@pytest.mark.parametrize("count", [-1, 2**63, 10**30, 1.5, "many"])
+def test_a_count_of_tokens_that_cannot_be_is_no_answer_and_no_price(count):
+    body = {"choices": [{"message": {"content": "hi"}}], "usage": {"prompt_tokens": 1, "completion_tokens": count}}
+    with pytest.raises(AnswerError, match="no chat completion"):
+        completion_of(json.dumps(body).encode(), sampling=Sampling())
