@@ -25,17 +25,17 @@ from tests.agents.tiny import llama, tokenizer
 FAST = ("selfplay.environments=2", "selfplay.plays=2", "selfplay.hint_plays=2", "run.rollouts=4")
 
 
-def start(path: Path) -> subprocess.Popen[bytes]:
+def start(path: Path, *more: str) -> subprocess.Popen[bytes]:
     """The scripted run in a process of its own, in a session that can be killed whole."""
-    command = [sys.executable, "-m", "tests.agents.selfplay.scripted", str(path), *FAST]
+    command = [sys.executable, "-m", "tests.agents.selfplay.scripted", str(path), *FAST, *more]
     rooms = (".", "tools", "evals", "environments")
     paths = os.pathsep.join(str(Path.cwd() / room) for room in rooms)
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True)
 
 
-def killed_when(path: Path, is_time) -> bool:
+def killed_when(path: Path, is_time, *more: str) -> bool:
     """Kill a run with SIGKILL as soon as `is_time`; whether it was still going."""
-    process = start(path)
+    process = start(path, *more)
     while process.poll() is None and not is_time():
         time.sleep(0.002)
     alive = process.poll() is None
@@ -88,20 +88,22 @@ def snapshot(path: Path) -> frozenset[tuple[str, int, int]]:
 
 
 @pytest.mark.slow
-async def test_runs_killed_at_twenty_random_moments_end_as_the_unbroken_one(tmp_path):
-    await run(tmp_path / "unbroken", settings(*FAST))
+@pytest.mark.parametrize("more", [(), ("selfplay.asynchronous=true",)], ids=["in turn", "asynchronous"])
+async def test_runs_killed_at_twenty_random_moments_end_as_the_unbroken_one(tmp_path, more):
+    chosen = settings(*FAST, *more)
+    await run(tmp_path / "unbroken", chosen)
     rng, kills, finished = random.Random(0), 0, 0
     while kills < 20:
         path = tmp_path / f"run-{finished}"
         if not path.exists():
-            assert killed_when(path, (path / "checkpoints" / "step-0" / "STABLE").exists)
-        elif killed_when(path, after_writes(path, rng.randint(1, 25))):
+            assert killed_when(path, (path / "checkpoints" / "step-0" / "STABLE").exists, *more)
+        elif killed_when(path, after_writes(path, rng.randint(1, 25)), *more):
             kills += 1
         else:
             assert records(path) == records(tmp_path / "unbroken")
             finished += 1
             assert finished < 20, "runs end before they can be killed: make them longer"
-    _, state = await run(path, settings(*FAST))
+    _, state = await run(path, chosen)
     assert state.finished
     assert records(path) == records(tmp_path / "unbroken")
 
