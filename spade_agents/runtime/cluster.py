@@ -129,7 +129,7 @@ def joined(table: RayTable, parts: Sequence[Part]) -> Iterator[Joined]:
 
     Raises:
         UsageError: ray is not installed, or no cluster is there.
-        InfrastructureError: the cluster has no room in time.
+        InfrastructureError: the cluster has no room in time, or one of our own does not come up.
     """
     if find_spec("ray") is None:
         raise UsageError("ray is not installed, which runtime.type asks for: pip install 'spade-agents[ray]'")
@@ -149,8 +149,11 @@ def _join(table: RayTable, own: dict[str, Any]) -> None:
 
     try:
         ray.init(address=table.address, log_to_driver=False, logging_level="ERROR", **own)
-    except (ConnectionError, RuntimeError) as error:
-        why = (str(error).splitlines() or ["no reason given"])[0]
+    except Exception as error:  # Ray raises bare ones, too
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        if own:
+            told = f"a Ray cluster does not come up here, or not within the 30 s that Ray gives it: {why}"
+            raise InfrastructureError(told) from error
         raise UsageError(f"no Ray cluster can be joined at {table.address} (runtime.address): {why}") from error
 
 

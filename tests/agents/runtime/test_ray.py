@@ -53,6 +53,12 @@ def processes(title: str = "ray::") -> list[psutil.Process]:
     return found
 
 
+def left_over(found: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that outlive the cluster, which ends them without waiting for their end."""
+    _, alive = psutil.wait_procs(found, timeout=60)
+    return alive
+
+
 def tokens(groups: tuple[TrajectoryGroup, ...]) -> list:
     return [
         (play.seed, play.outcome, play.reward, [turn.completion.token_ids for turn in play.turns])
@@ -115,7 +121,7 @@ async def test_rounds_on_ray_give_the_tokens_advantages_and_loss_of_one_process(
     assert tokens(second) == tokens(local[4])
     assert tokens(second) != tokens(first)
     assert {turn.completion.weight_version for turn in second[0].trajectories[0].turns} == {1}
-    assert not processes()
+    assert not left_over(processes())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +136,7 @@ async def test_what_a_killed_process_was_at_is_done_again_and_counted(local, tmp
     retries = [play.counters.get("retries", 0) for group in second for play in group.trajectories]
     # A lost sampler's completions are sampled again by another; a lost worker's episodes are gone.
     assert any(retries) == (kind == "environment worker")
-    assert not processes()
+    assert not left_over(processes())
 
 
 async def test_a_machine_with_a_weaker_sandbox_is_refused(tmp_path):
@@ -193,7 +199,7 @@ def test_a_run_that_lost_its_training_rank_goes_on_from_its_checkpoint_on_either
         train("configs/nano_quick.toml", out=tmp_path / "run", overrides=[*RUN, *ON_RAY], progress=LosingRank())
     result = resume(tmp_path / "run", overrides=["runtime.type=local"])
     assert result.finished
-    assert not processes()
+    assert not left_over(processes())
     plays = [[row.get("play") for row in each.rows] for each in (whole, result)]
     assert plays[1] == plays[0]
     for ours, theirs in zip(result.rows, whole.rows, strict=True):
@@ -225,8 +231,7 @@ def test_a_killed_run_leaves_no_process_behind(tmp_path):
     assert len(running) > 3
     driver.kill()
     driver.wait()
-    _, alive = psutil.wait_procs(running, timeout=60)
-    assert not alive
+    assert not left_over(running)
 
 
 def token_of(process: psutil.Process) -> str | None:
