@@ -80,16 +80,18 @@ def design(
 def _made(settings: PoolDesignSettings, out: Path, progress: ProgressReporter) -> tuple[PoolDesigned, PoolFigures]:
     import asyncio
 
+    from spade_agents.selfplay.design_journal import alone_at
     from spade_agents.selfplay.pool_card import write_card
     from spade_agents.selfplay.pool_designer import design_pool
     from spade_agents.selfplay.pool_figures import pool_figures
 
     result = design_pool(settings, out, progress=progress)
-    if settings.reference.model:
-        progress.begin("playing", 0)
-        asyncio.run(_played(settings, out))
-    figures = pool_figures(out)
-    write_card(out, figures, _facts(settings, result))
+    with alone_at(out):
+        if settings.reference.model:
+            progress.begin("playing", 0)
+            asyncio.run(_played(settings, out))
+        figures = pool_figures(out)
+        write_card(out, figures, _facts(settings, result))
     return result, figures
 
 

@@ -19,7 +19,7 @@ from spade_agents.selfplay.pool import Pool
 from spade_agents.settings import changed_keys, load_settings, to_toml
 from spade_agents.telemetry import MetricsLog
 
-__all__ = ["DesignJournal", "DesignedSlot", "open_journal", "read_slots"]
+__all__ = ["DesignJournal", "DesignedSlot", "alone_at", "open_journal", "read_slots"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +69,13 @@ def open_journal(out: Path, settings: PoolDesignSettings) -> Iterator[DesignJour
         ConfigurationError: what decides its designs was changed.
     """
     begun = _settings_path(out)
-    if out.exists() and not begun.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and not begun.exists() and (not out.is_dir() or not all(map(_is_ours, out.iterdir()))):
         raise UsageError(f"{out} exists and is no pool that was begun here; give another --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out} cannot be made: {error.strerror}; give another --out") from error
-    with _alone(out):
+    with alone_at(out):
         if begun.exists():
             _same(load_settings(PoolDesignSettings, begun), settings, out)
         write_whole(begun, to_toml(settings).encode())
@@ -113,8 +113,18 @@ def _same(before: PoolDesignSettings, now: PoolDesignSettings, out: Path) -> Non
         raise ConfigurationError(f"the pool {out} was begun with other settings: {told}; put that back, or give --out")
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether a kill or a full disk left it before the pool was begun: the lock, or a draft of the settings."""
+    return path.name == "lock" or path.name.startswith(f".{_settings_path(path.parent).name}.")
+
+
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
+def alone_at(out: Path) -> Iterator[None]:
+    """Keep a pool that was begun here to this process.
+
+    Raises:
+        UsageError: another process is at work on it.
+    """
     with (out / "lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

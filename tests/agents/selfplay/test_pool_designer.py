@@ -21,7 +21,7 @@ from spade_agents.errors import ConfigurationError, InfrastructureError, UsageEr
 from spade_agents.messages import Message
 from spade_agents.policy.endpoint import EndpointPolicy, EndpointSettings
 from spade_agents.policy.scripted import ScriptedPolicy
-from spade_agents.selfplay.design_journal import open_journal, read_slots
+from spade_agents.selfplay.design_journal import alone_at, open_journal, read_slots
 from spade_agents.selfplay.design_settings import PoolDesignSettings
 from spade_agents.selfplay.pool import Pool, trainable_specs
 from spade_agents.selfplay.pool_designer import check_answered, design_pool, fill_pool
@@ -338,3 +338,23 @@ def test_slot_and_case_stand_side_by_side(tmp_path):
     recorded_settings(tmp_path, 5)
     corpus: Corpus = load_corpus(tmp_path / "cases.jsonl")
     assert [corpus.at(slot).text for slot in range(5)] == [f"recorded case {slot}" for slot in range(5)]
+
+
+@pytest.mark.parametrize("left", [["lock"], ["lock", ".design.toml.77.draft"]])
+def test_a_folder_in_which_a_kill_left_nothing_but_a_beginning_is_begun_again(tmp_path, left):
+    for name in left:
+        (tmp_path / name).touch()
+    settings = recorded_settings(tmp_path.parent, FEW).model_copy(update={"slots": 1})
+    with open_journal(tmp_path, settings) as journal:
+        assert journal.slots == {}
+    (tmp_path / "design.toml").unlink()
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UsageError, match="no pool that was begun here"), open_journal(tmp_path, settings):
+        pass
+
+
+def test_the_card_is_not_written_while_another_process_designs(tmp_path):
+    with open_journal(tmp_path, small()), pytest.raises(UsageError, match="another process"), alone_at(tmp_path):
+        pass
+    with alone_at(tmp_path):
+        pass
