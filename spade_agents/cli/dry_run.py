@@ -120,7 +120,8 @@ def _memory(settings: RunSettings, machine: Machine, needs: Needs | None) -> Ite
     fits = {size: smallest_ranks(engine, needs.shape, needs.parameters, size * 1024**3) for size in (24, 80, 141)}
     told = ", ".join(f"{size} GiB: {count or 'never'}" for size, count in fits.items())
     there = ", ".join(f"{device.name} ({gib(device.memory)})" for device in machine.devices) or "none"
-    yield _line("", f"processes that it fits on, by memory of a device: {told}", f"found here: {there}")
+    found = "" if machine.cluster is not None else f"found here: {there}"
+    yield _line("", f"processes that it fits on, by memory of a device: {told}", found)
 
 
 def _disk(machine: Machine, needs: Needs | None) -> Iterator[str]:
@@ -141,11 +142,11 @@ def _cluster(settings: RunSettings, machine: Machine) -> Iterator[str]:
     """What a run on Ray asks the cluster for, and what that has."""
     if settings.runtime.type != "ray" or machine.cluster is None:
         return
-    from spade_agents.runtime import Unreachable
+    from spade_agents.runtime import Unreachable, total
     from spade_agents.selfplay.readiness import cluster_parts
 
     parts = cluster_parts(settings)
-    cpus, gpus = sum(part.copies * part.cpus for part in parts), sum(part.copies * part.gpus for part in parts)
+    cpus, gpus = total(parts)
     yield _line("ray", *map(str, parts), f"in all {cpus:g} CPU and {gpus:g} GPU")
     there = "not reachable" if isinstance(machine.cluster, Unreachable) else str(machine.cluster)
     yield _line("", f"cluster at {settings.runtime.address}: {there}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spade_agents.runtime.cluster import Cluster, Unreachable, find_cluster, room_faults
 from spade_agents.runtime.local import LocalRuntime, Runtime
 from spade_agents.runtime.ray_runtime import RayRuntime, open_runtime
-from spade_agents.runtime.settings import LocalTable, Part, RayTable, RuntimeTable, parts_of
+from spade_agents.runtime.settings import LocalTable, Part, RayTable, RuntimeTable, parts_of, total
 
 __all__ = [
     "Cluster",
@@ -21,4 +21,5 @@ __all__ = [
     "open_runtime",
     "parts_of",
     "room_faults",
+    "total",
 ]

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from spade_agents.errors import InfrastructureError, UsageError
-from spade_agents.runtime.settings import Part, RayTable
+from spade_agents.runtime.settings import Part, RayTable, total
 from spade_agents.training.devices import devices
 from spade_environments.wording import counted
 
@@ -69,7 +69,9 @@ def find_cluster(table: RayTable, parts: Sequence[Part]) -> Cluster | Unreachabl
     except subprocess.TimeoutExpired:
         return Unreachable(f"no Ray cluster answered at {table.address} (runtime.address) within a minute; {advice}")
     if looked.returncode:
-        why = (looked.stderr.strip().splitlines() or ["no reason given"])[-1].rpartition("Error: ")[2]
+        why = (
+            (looked.stderr.strip().splitlines() or ["no reason given"])[-1].rpartition("Error: ")[2].partition(". ")[0]
+        )
         return Unreachable(f"no Ray cluster was found at {table.address} (runtime.address): {why[:200]}; {advice}")
     return Cluster(**json.loads(looked.stdout.strip().splitlines()[-1]))
 
@@ -91,15 +93,12 @@ def room_faults(parts: Sequence[Part], found: Cluster | Unreachable) -> Iterator
     if isinstance(found, Unreachable):
         yield found.why
         return
-    for name, wanted, there in (
-        ("CPU", sum(part.copies * part.cpus for part in parts), found.cpus),
-        ("GPU", sum(part.copies * part.gpus for part in parts), found.gpus),
-    ):
-        if wanted > there:
-            yield (
-                f"runtime asks for {wanted:g} {name} ({'; '.join(map(str, parts))}), and the Ray cluster has "
-                f"{there:g}: add machines, or lower runtime.ranks, engines, workers or their shares"
-            )
+    cpus, gpus = total(parts)
+    if cpus > found.cpus or gpus > found.gpus:
+        yield (
+            f"runtime asks for {cpus:g} CPU and {gpus:g} GPU ({'; '.join(map(str, parts))}), and the Ray cluster has "
+            f"{found.cpus:g} and {found.gpus:g}: add machines, or lower runtime.ranks, engines, workers or their shares"
+        )
 
 
 class Joined(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from spade_agents.settings import Section
 from spade_environments.wording import counted
 
-__all__ = ["LocalTable", "Part", "RayTable", "RuntimeTable", "parts_of"]
+__all__ = ["LocalTable", "Part", "RayTable", "RuntimeTable", "parts_of", "total"]
 
 
 class LocalTable(Section):
@@ -68,6 +68,12 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         gpus = f" and {self.gpus:g} GPU" if self.gpus else ""
         return f"{counted(self.copies, self.name)} x {self.cpus:g} CPU{gpus}"
+
+
+def total(parts: Iterable[Part]) -> tuple[float, float]:
+    """CPUs and GPUs of all copies together."""
+    every = tuple(parts)
+    return sum(part.copies * part.cpus for part in every), sum(part.copies * part.gpus for part in every)
 
 
 def parts_of(table: RayTable, *, device: str, served: bool) -> tuple[Part, ...]:

@@ -93,6 +93,20 @@ def test_a_dry_run_of_the_largest_recipe_explains_its_needs_and_its_refusals_on_
     assert "training.engine.device is 'cuda': found 0" in out
 
 
+def test_a_dry_run_on_ray_tells_what_the_cluster_must_have_and_what_it_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    on_ray = ("runtime.type=ray", "runtime.address=local", "runtime.engines=8")
+    code, out, _ = run(capsys, "games_30b", *on_ray, "--dry-run", "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert len(out.splitlines()) <= 24
+    assert "16 training ranks x 1 CPU and 1 GPU; 8 samplers x 1 CPU and 1 GPU; 2 environment workers x 1 CPU" in out
+    assert "in all 26 CPU and 24 GPU" in out
+    assert "cluster at local: 1 machine with" in out
+    assert "- runtime asks for 26 CPU and 24 GPU" in out
+    assert "this is one of 1" not in out
+
+
 def test_a_dry_run_warns_of_a_weak_sandbox(capsys: pytest.CaptureFixture[str], tmp_path: Path, config: Path):
     weak = ("sandbox.layers=[]", "sandbox.allow_degraded=true", "--out", str(tmp_path / "r"))
     code, out, _ = run(capsys, str(config), *weak, "--dry-run")

@@ -78,8 +78,8 @@ def test_a_cluster_that_is_too_small_is_told_what_it_lacks():
     parts = parts_of(RayTable(ranks=16, engines=8), device="cuda", served=True)
     assert not list(room_faults(parts, Cluster(3, 96, 24)))
     (fault,) = room_faults(parts, Cluster(2, 64, 16))
-    assert "runtime asks for 24 GPU (16 training ranks x 1 CPU and 1 GPU; 8 samplers" in fault
-    assert "the Ray cluster has 16" in fault
+    assert "runtime asks for 26 CPU and 24 GPU (16 training ranks x 1 CPU and 1 GPU; 8 samplers" in fault
+    assert "the Ray cluster has 64 and 16" in fault
 
 
 def test_an_address_at_which_nothing_listens_is_told_at_once():
