@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from spade_agents.report import Estimate, Evaluation, ReportData, RolloutRow, render_report
+from spade_agents.report.page import page_templates
 from spade_agents.report.panels import environment_scatter
 from tests.agents.report.example import HOSTILE, example
 
@@ -136,3 +137,14 @@ def test_a_band_is_shaded_and_told_only_where_the_reward_has_one():
 def test_plays_that_ended_in_a_fault_are_counted_where_their_means_are_shown(page: str):
     assert "<title>environment fault, rollout 2: 2</title>" in page
     assert "<title>scored, rollout 2: 90</title>" in page
+
+
+def test_every_page_has_the_one_head_that_lets_nothing_be_loaded():
+    templates = page_templates()
+    names = set(templates.list_templates(extensions=["html"])) - {"base.html"}
+    assert names == {"evaluation.html", "report.html", "study.html"}
+    for name in names:
+        source, _, _ = templates.loader.get_source(templates, name)
+        assert source.startswith('{% extends "base.html" %}')
+        assert "<head" not in source
+    assert "default-src 'none'" in templates.loader.get_source(templates, "base.html")[0]
