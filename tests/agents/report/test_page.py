@@ -146,5 +146,5 @@ def test_every_page_has_the_one_head_that_lets_nothing_be_loaded():
     for name in names:
         source, _, _ = templates.loader.get_source(templates, name)
         assert source.startswith('{% extends "base.html" %}')
-        assert "<head" not in source
+        assert "<head>" not in source
     assert "default-src 'none'" in templates.loader.get_source(templates, "base.html")[0]
