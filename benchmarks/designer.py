@@ -18,9 +18,9 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ from spade_agents.errors import InfrastructureError
 from spade_agents.messages import Conversation
 from spade_agents.policy import Policy, PolicyInfo, Sampling, open_policy
 from spade_agents.policy.open import Backend
+from spade_agents.policy.token_policy import Generated, TokenEngine, TokenPolicy
 from spade_agents.policy.vllm import VllmSettings
 from spade_agents.rollout import prompt_style
+from spade_agents.seeds import derive_seed
 from spade_agents.selfplay.design_journal import read_slots
 from spade_agents.selfplay.design_settings import PoolDesignSettings
 from spade_agents.selfplay.pool_designer import fill_pool
@@ -42,6 +44,40 @@ from spade_environments.certificate import Gate, GateStatus
 
 ATTEMPTS = 5
 ARMS = ("repair", "no_repair")
+
+
+@dataclass(kw_only=True)
+class Unlooped:
+    """An engine that ends an answer once it says the same again and again: nothing else would come of it.
+
+    It asks for a part at a time, so that a loop costs one part and not all that the limit allows; such an answer is cut
+    as the limit would have cut it.
+    """
+
+    engine: TokenEngine
+    context: int
+    part: int = 160
+
+    async def generate(
+        self, prompt_ids: tuple[int, ...], sampling: Sampling, *, seed: int, **options: Any
+    ) -> Generated:
+        found = Generated((), (), True)
+        room = min(sampling.max_tokens, self.context - len(prompt_ids))
+        while found.truncated and len(found.token_ids) < room and not is_loop(found.token_ids):
+            asked = (*prompt_ids, *found.token_ids)
+            how = replace(sampling, max_tokens=min(self.part, room - len(found.token_ids)))
+            more = await self.engine.generate(asked, how, seed=derive_seed(seed, "part", len(asked)), **options)
+            found = Generated(found.token_ids + more.token_ids, found.logprobs + more.logprobs, more.truncated)
+        return found
+
+
+def is_loop(tokens: Sequence[int], *, least: int = 96, longest: int = 120) -> bool:
+    """Whether the last tokens are one passage four times over, or at least `least` tokens of it and once more."""
+    for period in range(1, longest + 1):
+        length = max(least, 3 * period)
+        if len(tokens) >= length + period and tokens[-length:] == tokens[-length - period : -period]:
+            return True
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +173,16 @@ async def both(options: argparse.Namespace, folder: Path) -> dict[str, dict[str,
         python=options.vllm,
         eager=True,
         context_length=options.context,
+        threads=options.threads,
         concurrency=2 * options.step,
         cache_gib=options.cache_gib,
         request_seconds=7200.0,
+        start_seconds=1800.0,
     )
     backend: Backend = "vllm" if options.vllm else "auto"
     async with open_policy(options.model, backend=backend, vllm=served) as policy:
+        if isinstance(policy, TokenPolicy):
+            policy._engine = Unlooped(engine=policy._engine, context=policy.info.context_length)
         until = Until(policy=policy, ends=time.monotonic() + 60 * options.minutes)
         found = await asyncio.gather(*(arm(name, options, folder / name, until) for name in ARMS))
     return {name: counts(attempts) for name, attempts in zip(ARMS, found, strict=True)}
@@ -171,6 +211,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=2048, help="of an answer, at most")
     parser.add_argument("--context", type=int, default=8192, help="of a vLLM server, in tokens")
     parser.add_argument("--cache-gib", type=float, default=4.0, help="of keys and values, for vLLM on CPUs")
+    parser.add_argument("--threads", type=int, default=0, help="of vLLM on CPUs; 0 leaves it to vLLM")
     parser.add_argument("--step", type=int, default=20, help="slots at a time, of each arm")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a folder that keeps every answer; gone on with where it is there")

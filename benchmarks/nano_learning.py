@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import random
@@ -26,16 +25,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from designs import diversity_of, drawn_designs
 from rich.console import Console
 from rich.table import Table
 
 from spade_agents.designer.memory import Memory
-from spade_agents.designer.parse import parse_design
-from spade_agents.designer.prompts import render_prompt
-from spade_agents.diversity import Diversity, measure
-from spade_agents.messages import Conversation
-from spade_agents.nano.family import family
-from spade_agents.seeds import derive_seed
 from spade_agents.selfplay import RunSettings, resume, train
 from spade_agents.selfplay.checkpoint import newest_stable
 from spade_agents.selfplay.design_phase import design_requests
@@ -44,7 +38,6 @@ from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.selfplay.state import LoopState
 from spade_agents.settings import load_settings, to_toml
 from spade_agents.statistics import paired_difference
-from spade_environments.certificate import fingerprint
 
 ROOT = Path(__file__).parents[1]
 ARMS = {
@@ -133,35 +126,13 @@ def child(config: Path, path: Path) -> None:
 
 async def sampled_designs(path: Path) -> list[str]:
     """Programs that the run's last weights write for 64 prompts: the loop's own, memory seeds included."""
-    from spade_agents.policy import open_policy
-
     directory = RunDirectory.open(path)
     settings, checkpoint = directory.settings, newest_stable(directory.checkpoints)
     state = LoopState.from_json(checkpoint.state.read_bytes())
     memory = Memory.open(directory.memory, settings.designer.memory)
     requests = design_requests(settings, state, memory, open_corpus(settings), DESIGNS)
-    call = settings.designer.call
-    async with open_policy(str(checkpoint.model)) as policy:
-        completions = await asyncio.gather(
-            *(
-                policy.complete(
-                    Conversation(messages=render_prompt(request, style=call.style)),
-                    call.sampling,
-                    seed=derive_seed(settings.run.seed, "collapse", number),
-                )
-                for number, request in enumerate(requests)
-            )
-        )
-    return [parse_design(completion).source or "" for completion in completions]
-
-
-def diversity_of(designs: Sequence[str]) -> Diversity:
-    """Of the designs that parse; one that does not is its own kind of failure and counts as no design."""
-    marks: list[tuple[str, str, str]] = []
-    for source in designs:
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-            marks.append((source, fingerprint(source), family(source)))
-    return measure(*(list(column) for column in zip(*marks, strict=True))) if marks else measure([], [], [])
+    drawn = await drawn_designs(str(checkpoint.model), requests, settings, purpose="collapse")
+    return [source or "" for source in drawn]
 
 
 def told(run: Run) -> list[dict[str, Any]]:

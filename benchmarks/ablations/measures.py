@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +10,10 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
+from designs import diversity_of, drawn_designs
 
 from spade_agents.designer.corpus import Corpus
-from spade_agents.designer.parse import parse_design
-from spade_agents.designer.prompts import render_prompt
 from spade_agents.designer.requests import DesignRequest
-from spade_agents.diversity import Diversity, measure
-from spade_agents.messages import Conversation
-from spade_agents.nano.family import family
 from spade_agents.policy import open_policy
 from spade_agents.rollout import GroupRequest, play_groups
 from spade_agents.seeds import derive_seed
@@ -29,10 +24,10 @@ from spade_agents.selfplay.preflight import make_evaluator, open_corpus
 from spade_agents.selfplay.run_directory import RunDirectory
 from spade_agents.settings import load_settings
 from spade_environments import EnvironmentSpec
-from spade_environments.certificate import Verdict, certify_many, fingerprint
+from spade_environments.certificate import Verdict, certify_many
 from spade_environments.sandbox import open_sandbox
 
-__all__ = ["NEWEST", "designs_of_a_pair", "diversity_of", "held_out", "run_figures", "sets_played"]
+__all__ = ["NEWEST", "designs_of_a_pair", "held_out", "run_figures", "sets_played"]
 
 NEWEST = 32
 """Environments whose diversity is measured: the same number for every arm, since the Vendi score depends on it."""
@@ -106,15 +101,6 @@ async def held_out(model: Path | str, config: Path, plays: int) -> Row:
     return msgspec.to_builtins(part)
 
 
-def diversity_of(sources: Sequence[str]) -> Diversity:
-    """Of the programs that parse; one that does not counts as no program."""
-    marks: list[tuple[str, str, str]] = []
-    for source in sources:
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-            marks.append((source, fingerprint(source), family(source)))
-    return measure(*(list(column) for column in zip(*marks, strict=True))) if marks else measure([], [], [])
-
-
 async def designs_of_a_pair(runs: dict[str, Path], start: str, *, designs: int, plays: int) -> Row:
     """Designs of two designers on the same requests, all of them played by the agents of both runs.
 
@@ -180,23 +166,12 @@ def _requests(settings: RunSettings, corpus: Corpus, count: int) -> list[DesignR
 
 
 async def _written(target: str, requests: Sequence[DesignRequest], settings: RunSettings) -> list[EnvironmentSpec]:
-    """The programs of one attempt a request; those that hold none are left out."""
-    call = settings.designer.call
-    async with open_policy(target) as policy:
-        completions = await asyncio.gather(
-            *(
-                policy.complete(
-                    Conversation(messages=render_prompt(request, style=call.style)),
-                    call.sampling,
-                    seed=derive_seed(settings.run.seed, "pair", number),
-                )
-                for number, request in enumerate(requests)
-            )
-        )
+    """The environments of those requests that brought a program."""
+    drawn = await drawn_designs(target, requests, settings, purpose="pair")
     return [
         EnvironmentSpec(name=f"design_{number}", source=source, skill=request.skill, domain=request.domain)
-        for number, (request, completion) in enumerate(zip(requests, completions, strict=True))
-        if (source := parse_design(completion).source) is not None
+        for number, (request, source) in enumerate(zip(requests, drawn, strict=True))
+        if source is not None
     ]
 
 
