@@ -26,7 +26,7 @@ def design(
     model: Annotated[
         str, typer.Option(metavar="MODEL", help="PATH, nano, smollm2, URL#MODEL or scripted:FILE.jsonl")
     ] = "nano",
-    n: Annotated[int, typer.Option("--n", min=1, help="Environments asked for.")] = 200,
+    n: Annotated[int, typer.Option("--n", min=1, max=1_000_000, help="Environments asked for.")] = 200,
     out: Annotated[Path, typer.Option(help="The pool's folder; one that was begun is gone on with.")] = Path("pool"),
     skills: Annotated[str | None, typer.Option(help="games, tools or all.")] = None,
     corpus: Annotated[str, typer.Option(help="builtin, none, or a JSONL or Parquet file.")] = "builtin",

@@ -13,6 +13,7 @@ from spade_agents.designer.design import DesignerSettings
 from spade_agents.designer.memory import MemorySettings
 from spade_agents.policy.endpoint_client import EndpointSettings
 from spade_agents.policy.protocol import Sampling
+from spade_agents.policy.vllm.settings import VllmSettings
 from spade_agents.rollout import PlaySettings
 from spade_agents.selfplay.settings import DesignerTable, NoveltyTable
 from spade_agents.settings import Section
@@ -46,7 +47,11 @@ class PoolDesignSettings(Section):
 
     model: str = "nano"
     """Who designs: a model's folder, a run, `nano`, an endpoint as URL#MODEL, or a script."""
-    slots: int = Field(default=200, ge=1)
+    backend: Literal["auto", "torch", "vllm"] = "auto"
+    """What samples a model's folder: this process, or a vLLM server that it starts (or that `vllm.url` names)."""
+    vllm: VllmSettings = VllmSettings()
+    """How, for backend `vllm`."""
+    slots: int = Field(default=200, ge=1, le=1_000_000)
     """Environments asked for; each slot has up to `call.attempts` attempts, and may stay empty."""
     seed: int = 0
     """Root of every random choice."""
@@ -108,6 +113,17 @@ MAY_CHANGE = frozenset(
         "reference.model",
         "reference.plays",
         "reference.hint_plays",
+        "vllm.url",
+        "vllm.python",
+        "vllm.devices",
+        "vllm.memory_share",
+        "vllm.cache_gib",
+        "vllm.eager",
+        "vllm.threads",
+        "vllm.concurrency",
+        "vllm.start_seconds",
+        "vllm.request_seconds",
+        "vllm.exchange",
         "sandbox.allow_degraded",
         "sandbox.layers",
     }

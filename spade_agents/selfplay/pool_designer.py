@@ -202,7 +202,9 @@ async def _designed(
 ) -> PoolDesigned:
     corpus = corpus_named(settings.corpus, seed=settings.seed)
     if policy is None:
-        async with open_policy(settings.model, endpoint=settings.endpoint) as opened:
+        async with open_policy(
+            settings.model, backend=settings.backend, vllm=settings.vllm, endpoint=settings.endpoint
+        ) as opened:
             return await fill_pool(settings, out, opened, corpus, progress)
     return await fill_pool(settings, out, policy, corpus, progress)
 

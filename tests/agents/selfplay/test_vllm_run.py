@@ -8,7 +8,11 @@ import shutil
 import pytest
 
 import spade_agents
-from spade_agents.errors import InfrastructureError
+from spade_agents.errors import ConfigurationError, InfrastructureError
+from spade_agents.policy.vllm import VllmSettings
+from spade_agents.selfplay.design_settings import PoolDesignSettings
+from spade_agents.selfplay.pool_designer import design_pool
+from spade_agents.settings import load_settings
 from tests.agents.policy.vllm.standin import StandIn, serving
 from tests.agents.policy.vllm.worker import MemoryWorker, tiny
 from tests.agents.selfplay.test_resume import back_to
@@ -87,3 +91,18 @@ def test_a_separate_server_samples_the_next_rollout_during_the_update_and_a_resu
     # Rollout 1 lay in the checkpoint; that of rollout 2 is asked for again.
     assert len(again) == 4
     assert again == before[-4:]
+
+
+def test_a_pool_is_designed_by_a_model_that_a_server_runs(tmp_path, folder):
+    overrides = ["slots=2", "call.attempts=2", "call.sampling.max_tokens=6", "corpus='none'", "skills='tools'"]
+    with serving(StandIn(context=4096)) as standin:
+        told = [f"model='{folder}'", "backend=vllm", f"vllm.url='{standin.url}#spade'", *overrides]
+        settings = load_settings(PoolDesignSettings, None, told)
+        result = design_pool(settings, tmp_path / "pool")
+    assert (result.spent.completions, sum(result.undone.values())) == (4, 0)
+    assert len([body for body in standin.bodies if body["sampling_params"]["max_tokens"] == 6]) == 4
+    elsewhere = settings.model_copy(update={"vllm": VllmSettings(url="http://127.0.0.1:1#spade", threads=1)})
+    with pytest.raises(InfrastructureError):  # another place is no other design, but there must be a server
+        design_pool(elsewhere, tmp_path / "pool")
+    with pytest.raises(ConfigurationError, match="backend was 'vllm' and is 'auto'"):
+        design_pool(settings.model_copy(update={"backend": "auto"}), tmp_path / "pool")
