@@ -177,4 +177,5 @@ def _own(room: str) -> dict[str, Any]:
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-    return {"include_dashboard": False, "_temp_dir": room}
+    # Whatever else uses up this machine's memory, Ray would end our processes for it.
+    return {"include_dashboard": False, "_temp_dir": room, "_system_config": {"memory_monitor_refresh_ms": 0}}

@@ -199,6 +199,9 @@ class RemoteEngine:
 
         try:
             return ray.get(reference)
+        except ray.exceptions.RayTaskError:  # a fault of the program: the others wait for this one in vain
+            self._closed = True
+            raise
         except ray.exceptions.RayError as error:
             raise self._lost(number, str(error)) from error
 
@@ -206,5 +209,6 @@ class RemoteEngine:
         self._closed = True  # what is left of the group waits for the lost one, and is ended with its process
         return InfrastructureError(
             f"training process {number} of {len(self._ranks)} was lost, and the run cannot go on without its part of "
-            f"the optimiser's state: {why.strip()}\nGo on from the last checkpoint with: spade train --resume RUN"
+            f"the optimiser's state: {(why.strip().splitlines() or ['no reason given'])[0]}\n"
+            "Go on from the last checkpoint with: spade train --resume RUN"
         )

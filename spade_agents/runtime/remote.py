@@ -82,7 +82,9 @@ class Member:
         except asyncio.CancelledError:
             ray.cancel(reference)
             raise
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayTaskError:
+            raise  # a fault of the program
+        except ray.exceptions.RayError as error:
             self._has_gone(life)
             raise LostError(f"{self.name} was lost in {method}") from error
         finally:
@@ -101,7 +103,9 @@ class Member:
             return
         try:
             answer = await asyncio.shield(self._return)
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayTaskError:
+            raise
+        except ray.exceptions.RayError as error:
             raise LostError(f"{self.name} was lost and did not come back: {error}") from error
         answer.opened()
 

@@ -202,7 +202,9 @@ class RemotePolicy:
         references = [asked(member) for member in self.members]
         try:
             return [answer.opened() for answer in ray.get(references)]
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayTaskError:
+            raise
+        except ray.exceptions.RayError as error:
             raise InfrastructureError(f"a sampler was lost in {method} and did not come back: {error}") from error
 
 
@@ -237,7 +239,9 @@ async def remote_policy(
 
     try:
         answers = await asyncio.gather(*(engine.restore.remote(None, 0) for engine in engines))
-    except ray.exceptions.RayActorError as error:
+    except ray.exceptions.RayTaskError:
+        raise
+    except ray.exceptions.RayError as error:
         raise LostError(f"a sampler was lost before it was up: {error}") from error
     (info, proves), *_ = [answer.opened() for answer in answers]
     kind = ProvingRemotePolicy if proves else RemotePolicy

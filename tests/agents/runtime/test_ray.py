@@ -160,7 +160,7 @@ def test_two_ranks_train_as_one_process_does_and_a_lost_one_ends_it_with_a_clear
             assert ours.tokens == theirs.tokens
         engine.save(tmp_path / "saved")
         processes("ray::TrainingRank")[1].kill()
-        with pytest.raises(InfrastructureError, match=r"training process \d of 2 was lost.*--resume RUN") as caught:
+        with pytest.raises(InfrastructureError, match=r"(?s)training process \d of 2 was lost.*--resume RUN") as caught:
             engine.update(toy_samples(6))
         assert caught.value.exit_code == 3
         engine.close()
