@@ -78,66 +78,114 @@ MANIFEST = '\n```json\n{"domain": "harbour", "difficulty": 0.35}\n```\n'
 DIAL = BASES["dial"]
 
 
-def cases() -> list[Case]:
-    """Every slot, in order."""
-    good = iter(GOOD)
-    first, second = next(good), next(good)
-    twin = next(good)
+def once(output: str) -> Case:
+    """Certified at once."""
+    return Case(outputs=(output,), wanted=("certified",))
 
-    def once(output) -> Case:
-        return Case(outputs=(output,), wanted=("certified",))
 
-    def mended(gate: str, *faulty: str, by=block, **more) -> Case:
-        outputs = (*faulty, by(next(good)))
+def never(*gates_and_outputs: tuple[str, str]) -> Case:
+    """Rejected at one gate after another."""
+    gates, outputs = zip(*gates_and_outputs, strict=True)
+    return Case(outputs=outputs, wanted=tuple(f"rejected: {gate}" for gate in gates))
+
+
+def at(gate: str, *defects: str) -> list[tuple[str, str]]:
+    """Programs of the broken set that fail at a gate."""
+    return [(gate, broken(gate, defect)) for defect in defects]
+
+
+class Sound:
+    """Sound programs, each given out once."""
+
+    def __init__(self) -> None:
+        self._left = iter(GOOD)
+
+    def __call__(self) -> str:
+        return next(self._left)
+
+    def after(self, gate: str, *faulty: str, by=block, **more) -> Case:
+        """Faulty outputs that all end at a gate, and then a sound program."""
+        outputs = (*faulty, by(self()))
         return Case(outputs=outputs, wanted=(*[f"rejected: {gate}"] * len(faulty), "certified"), **more)
 
-    def never(*gates_and_outputs) -> Case:
-        gates, outputs = zip(*gates_and_outputs, strict=True)
-        return Case(outputs=outputs, wanted=tuple(f"rejected: {gate}" for gate in gates))
 
-    def at(gate: str, *defects: str) -> list[tuple[str, str]]:
-        return [(gate, broken(gate, defect)) for defect in defects]
-
+def cases() -> list[Case]:
+    """Every slot, in order."""
+    sound = Sound()
+    first, second, twin = sound(), sound(), sound()
     return [
-        # Sound at once, however it is wrapped.
+        *wrapped(first, second, sound),
+        *not_to_be_found(sound),
+        *there_already(first, second, twin, sound),
+        *hinted(sound),
+        *faulty(sound),
+        *adversarial(),
+    ]
+
+
+def wrapped(first: str, second: str, sound: Sound) -> list[Case]:
+    """Sound at once, however the program is wrapped."""
+    return [
         once(block(first)),
         once(block(second)),
-        *(once(block(next(good))) for _ in range(4)),
-        once(block(next(good), before="Here is an environment that trains it.\n\n", after="\n\nI hope that it helps!")),
-        once(block(next(good), after=MANIFEST)),
-        once(block(next(good), fence="py")),
-        once(block(next(good), fence="")),
-        once(block(next(good)).replace("\n", "\r\n")),
-        once("<think>\nA maze? No, a row of chests.\n</think>\n" + block(next(good))),
-        once(submitted(next(good))),
-        # Programs that cannot be found in what was written.
-        mended("no_block", "I would rather describe it in words: there is a harbour with four berths."),
-        mended("no_block", "I cannot help with that."),
-        mended("no_block", '```json\n{"domain": "harbour", "difficulty": 0.35}\n```'),
-        mended("empty", ""),
-        mended("empty", " \n\n "),
-        mended("unclosed_block", f"```python\n{DIAL[: len(DIAL) // 2]}"),
-        mended("several_blocks", f"{block(DIAL)}\nOr this one:\n{block(DIAL)}"),
-        mended("too_large", block(DIAL + "# more of it\n" * 16_000)),
-        mended("bad_manifest", block(DIAL, after='\n```json\n{"difficulty": "hard"}\n```')),
-        mended("bad_manifest", block(DIAL, after="\n```json\n{domain: harbour}\n```")),
-        mended("bad_call", call(skill="causal inference", domain="harbours", difficulty=0.4), by=submitted),
-        mended("bad_call", '<tool_call>\n{"name": "submit_environment", "arguments": {"source": "cl\n</tool_call>'),
-        mended("bad_call", submitted(DIAL).replace("submit_environment", "run_python"), by=submitted),
-        mended("several_calls", submitted(DIAL) + "\n" + submitted(DIAL), by=submitted),
-        # Environments that are there already: to the letter, under other names, and in the same window.
-        mended("duplicate", block(first)),
-        mended("novelty", block(renamed(second))),
+        *(once(block(sound())) for _ in range(4)),
+        once(block(sound(), before="Here is an environment that trains it.\n\n", after="\n\nI hope that it helps!")),
+        once(block(sound(), after=MANIFEST)),
+        once(block(sound(), fence="py")),
+        once(block(sound(), fence="")),
+        once(block(sound()).replace("\n", "\r\n")),
+        once("<think>\nA maze? No, a row of chests.\n</think>\n" + block(sound())),
+        once(submitted(sound())),
+    ]
+
+
+def not_to_be_found(sound: Sound) -> list[Case]:
+    """Programs that cannot be found in what was written."""
+    return [
+        sound.after("no_block", "I would rather describe it in words: there is a harbour with four berths."),
+        sound.after("no_block", "I cannot help with that."),
+        sound.after("no_block", '```json\n{"domain": "harbour", "difficulty": 0.35}\n```'),
+        sound.after("empty", ""),
+        sound.after("empty", " \n\n "),
+        sound.after("unclosed_block", f"```python\n{DIAL[: len(DIAL) // 2]}"),
+        sound.after("several_blocks", f"{block(DIAL)}\nOr this one:\n{block(DIAL)}"),
+        sound.after("too_large", block(DIAL + "# more of it\n" * 16_000)),
+        sound.after("bad_manifest", block(DIAL, after='\n```json\n{"difficulty": "hard"}\n```')),
+        sound.after("bad_manifest", block(DIAL, after="\n```json\n{domain: harbour}\n```")),
+        sound.after("bad_call", call(skill="causal inference", domain="harbours", difficulty=0.4), by=submitted),
+        sound.after(
+            "bad_call", '<tool_call>\n{"name": "submit_environment", "arguments": {"source": "cl\n</tool_call>'
+        ),
+        sound.after("bad_call", submitted(DIAL).replace("submit_environment", "run_python"), by=submitted),
+        sound.after("several_calls", submitted(DIAL) + "\n" + submitted(DIAL), by=submitted),
+    ]
+
+
+def there_already(first: str, second: str, twin: str, sound: Sound) -> list[Case]:
+    """Environments that are there already: to the letter, under other names, and in the same window."""
+    return [
+        sound.after("duplicate", block(first)),
+        sound.after("novelty", block(renamed(second))),
         once(block(twin)),
-        mended("novelty", block(twin + "\n# the same\n")),
-        # Hints that are empty or too long: three tries, then another program.
+        sound.after("novelty", block(twin + "\n# the same\n")),
+    ]
+
+
+def hinted(sound: Sound) -> list[Case]:
+    """Hints that are empty or too long: three tries, then another program."""
+    return [
         Case(
-            outputs=(block(DIAL), block(next(good))),
+            outputs=(block(DIAL), block(sound())),
             wanted=("no_hint: hint", "certified"),
             hints=("", "Long. " * 200, ""),
         ),
-        Case(outputs=(block(next(good)),), wanted=("certified",), hints=("", GOOD_HINT)),
-        # Faults at every gate; five attempts, and the slot stays empty.
+        Case(outputs=(block(sound()),), wanted=("certified",), hints=("", GOOD_HINT)),
+    ]
+
+
+def faulty(sound: Sound) -> list[Case]:
+    """Faults at every gate; five attempts, and the slot stays empty."""
+    return [
         never(
             *at(
                 "lint", "it does not parse", "it imports a module that is not allowed", "it evaluates text of the agent"
@@ -163,8 +211,15 @@ def cases() -> list[Case]:
             *at("leak", "the reward is told", "a hidden value stands in the first observation"),
             *at("robustness", "it raises on a long action"),
         ),
-        mended("lint", broken("lint", "it walks into the interpreter"), broken("lint", "it formats text of the agent")),
-        # Adversarial: it looks around, hides, lies, or is made to break what reads it.
+        sound.after(
+            "lint", broken("lint", "it walks into the interpreter"), broken("lint", "it formats text of the agent")
+        ),
+    ]
+
+
+def adversarial() -> list[Case]:
+    """A program that looks around, hides, lies, or is made to break what reads it."""
+    return [
         never(
             ("lint", block("import os\n" + DIAL)),
             ("lint", block(DIAL.replace("self.turns = 0", 'self.turns = __import__("os").environ'))),
