@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from spade_agents.designer.prompts import render_prompt
 from spade_agents.designer.requests import DesignRequest, HintRequest, MemorySeed
@@ -19,7 +20,17 @@ from spade_agents.training.samples import SupervisedSample
 from spade_environments import TOOL_SKILLS
 from spade_environments.certificate.novelty import fingerprint
 
-__all__ = ["Mixture", "Warmup", "design_sample", "hint_sample", "is_held_out", "play_sample", "warm_program"]
+__all__ = [
+    "Mixture",
+    "Warmup",
+    "design_sample",
+    "hint_sample",
+    "is_held_out",
+    "play_sample",
+    "program_examples",
+    "program_samples",
+    "warm_program",
+]
 
 HELD_OUT_SHARE = 8
 """One structure in so many is held out of the warm-up, by its fingerprint."""
@@ -97,15 +108,22 @@ def program_samples(
     renderer: HermesRenderer, warmup: Warmup, memory: Sequence[Program], rng: random.Random, mixture: Mixture
 ) -> list[SupervisedSample]:
     """Everything that is imitated of one program."""
+    return [made() for made in program_examples(renderer, warmup, memory, rng, mixture)]
+
+
+def program_examples(
+    renderer: HermesRenderer, warmup: Warmup, memory: Sequence[Program], rng: random.Random, mixture: Mixture
+) -> list[Callable[[], SupervisedSample]]:
+    """What `program_samples` gives, each rendered only when it is asked for; all that is random is drawn here."""
     program = warmup.program
-    samples = [design_sample(renderer, warmup, memory)]
+    examples: list[Callable[[], SupervisedSample]] = [partial(design_sample, renderer, warmup, memory)]
     if rng.random() < mixture.hints:
-        samples.append(hint_sample(renderer, program))
+        examples.append(partial(hint_sample, renderer, program))
     for _ in range(mixture.plays):
         hint = program.hint if rng.random() < mixture.hinted else None
         play = demonstrate(program.source, rng.randrange(1_000_000), rng, hint=hint, slips=mixture.slips)
-        samples.append(play_sample(renderer, play))
-    return samples
+        examples.append(partial(play_sample, renderer, play))
+    return examples
 
 
 def _sample(renderer: HermesRenderer, messages: Sequence[Message]) -> SupervisedSample:

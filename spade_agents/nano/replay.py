@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from spade_agents.nano.examples import Mixture, program_samples, warm_program
+from spade_agents.nano.examples import Mixture, program_examples, warm_program
 from spade_agents.policy.tokenizer import load_tokenizer
 from spade_agents.rendering import HermesRenderer
 from spade_agents.training.samples import SupervisedSample
@@ -29,8 +29,8 @@ def open_replay(folder: Path) -> Callable[[int, int], tuple[SupervisedSample, ..
         rng = random.Random(f"nano replay {seed}")
         samples: list[SupervisedSample] = []
         while len(samples) < count:
-            made = program_samples(renderer, warm_program(rng), (), rng, Mixture())
-            samples.append(rng.choice(made))
+            made = program_examples(renderer, warm_program(rng), (), rng, Mixture())
+            samples.append(rng.choice(made)())
         return tuple(samples)
 
     return replay

@@ -16,7 +16,7 @@ __all__ = ["Scores", "ScoringHead", "score_head", "token_scores"]
 Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]
 """`token_scores`, or what computes the same."""
 
-_CHUNK = {"cpu": 2**24}
+_CHUNK = {"cpu": 2**25}
 _LARGE_CHUNK = 2**28
 """Logits held at once: enough rows for an efficient matrix product, few enough to fit anywhere."""
 _BLOCK = 2**20
@@ -68,10 +68,13 @@ class _TokenScores(torch.autograd.Function):
         scale = grads[0] / temperatures
         exact = norms.dtype
         d_hidden = torch.empty_like(hidden)
-        # Many chunks are summed here: in bf16 the later ones would be rounded away.
-        d_weight = torch.zeros_like(weight, dtype=exact) if ctx.needs_input_grad[1] else None
+        d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias, dtype=exact) if bias is not None else None
-        for chunk in _chunks(hidden, weight):
+        chunks = list(_chunks(hidden, weight))
+        if ctx.needs_input_grad[1] and len(chunks) != 1:
+            # Many chunks are summed here: in bf16 the later ones would be rounded away.
+            d_weight = torch.zeros_like(weight, dtype=exact)
+        for chunk in chunks:
             logits = linear(hidden[chunk], weight, bias) if kept is None else kept.clone()
             for inner, rows in _blocks(chunk, logits):
                 scaled = logits[inner].to(exact) / temperatures[rows].unsqueeze(1)
@@ -80,6 +83,8 @@ class _TokenScores(torch.autograd.Function):
             d_hidden[chunk] = logits @ weight
             if d_weight is not None:
                 d_weight += logits.T @ hidden[chunk]
+            elif ctx.needs_input_grad[1]:
+                d_weight = logits.T @ hidden
             if d_bias is not None:
                 d_bias += logits.sum(0, dtype=exact)
         return d_hidden, d_weight, d_bias, None, None

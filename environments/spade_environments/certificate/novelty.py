@@ -40,6 +40,7 @@ def normalised_ast(source: str) -> str:
     return " ".join(_renamed(_tokens(ast.parse(source))))
 
 
+@functools.lru_cache(maxsize=256)
 def fingerprint(source: str) -> str:
     """sha256 of `normalised_ast`, in hex: equal for sources that differ in names and words alone."""
     return _digest(_tokens(ast.parse(source)))
