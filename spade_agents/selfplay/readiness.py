@@ -17,7 +17,7 @@ from spade_agents.runtime import Cluster, Part, RayTable, Unreachable, find_clus
 from spade_agents.selfplay.estimate import Counts, Disk, TrainerMemory, count_work, disk_needs, trainer_memory
 from spade_agents.selfplay.settings import RunSettings
 from spade_agents.tracking import check_tracker
-from spade_agents.training.config import DeepSpeedEngineConfig
+from spade_agents.training.config import DeepSpeedEngineConfig, HeadKernel
 from spade_agents.training.devices import Device, devices
 
 __all__ = ["Machine", "Needs", "cluster_parts", "free_disk", "gib", "machine_faults", "needs_of", "this_machine"]
@@ -175,6 +175,11 @@ def _device_faults(settings: RunSettings, machine: Machine, needs: Needs | None)
     device = settings.training.engine.device
     if device.partition(":")[0] == "cpu" or machine.cluster is not None:
         return
+    if settings.training.engine.head_kernel is HeadKernel.LIGER and importlib.util.find_spec("liger_kernel") is None:
+        yield (
+            "training.engine.head_kernel is 'liger', and liger-kernel is not installed: pip install "
+            "'spade-agents[liger]', or set training.engine.head_kernel=torch"
+        )
     here = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
     wanted = f" with {gib(needs.memory.total)} each" if needs else ""
     if len(machine.devices) < here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,15 @@ def test_a_run_that_fits_a_machine_has_no_faults():
 def test_what_a_machine_lacks_is_told(overrides, machine, wanted):
     (fault,) = told(load(*overrides), **machine)
     assert wanted in fault
+
+
+@pytest.mark.skipif(importlib.util.find_spec("liger_kernel") is not None, reason="liger-kernel is installed")
+def test_a_head_kernel_that_is_not_installed_is_told():
+    card = Device(name="a card", memory=100_000_000)
+    wanted = ("training.engine.device=cuda", "training.engine.head_kernel=liger")
+    (fault,) = told(load(*wanted), devices=(card,))
+    assert "liger-kernel is not installed: pip install 'spade-agents[liger]'" in fault
+    assert told(load(*wanted[:1], "training.engine.head_kernel=auto"), devices=(card,)) == []
 
 
 def test_a_sampler_on_the_same_device_leaves_less_room():
