@@ -25,7 +25,6 @@ __all__ = ["Child"]
 R = TypeVar("R")
 _HEADER = 4
 _size = struct.Struct(">I").unpack_from
-_CHUNK = 16 * 1024
 _REAP_TIMEOUT = 10.0
 _START_WALL = 60.0
 _PHASES = {"hidden_values": "solution"}
@@ -54,6 +53,7 @@ class Child:
         self._wall_limit = _START_WALL
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.setblocking(False)
+        self._receive_into, self._room = self._socket.recv_into, switchboard.room
         self._descriptor = self._socket.fileno()
         switchboard.add(self._descriptor, self._read)
         self._episode, self._process = zygote.fork(theirs)
@@ -224,26 +224,27 @@ class Child:
         self._send(self._unsent)
 
     def _read(self) -> None:
+        room = self._room
         try:
-            data = self._socket.recv(_CHUNK)
+            found = self._receive_into(room)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            found = 0
         if (
-            len(data) > _HEADER
-            and _size(data)[0] == len(data) - _HEADER <= self._limits.reply
+            found > _HEADER
+            and _size(room)[0] == found - _HEADER <= self._limits.reply
             and self._answer.pending
             and not self._buffer
         ):
             self._ready = True
-            self._answer.deliver(data[_HEADER:])
-        elif not data:
+            self._answer.deliver(bytes(room[_HEADER:found]))
+        elif not found:
             self._hang_up()
         elif not self._answer.pending:
             self.stop(FaultKind.PROTOCOL, "data that was not asked for")
         else:
-            self._gather(data)
+            self._gather(bytes(room[:found]))
 
     def _gather(self, data: bytes) -> None:
         """A piece of a frame; pieces are gathered in place, however small they are."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 __all__ = ["Switchboard"]
 
 _TURN = 8
+_ROOM = 16 * 1024
 PATIENCE = 0.0002
 LONGEST_REST = 63
 GATHER = 0.002
@@ -32,6 +33,8 @@ class Switchboard:
         self._rest = self._resting = 0
         self._last = -1
         self._gathering: asyncio.TimerHandle | None = None
+        self.room = memoryview(bytearray(_ROOM))
+        """Where every answer is received: always in the processor's cache, and never allocated."""
         self._loop.add_reader(self._poll.fileno(), self._drain)
 
     def add(self, descriptor: int, read: Callable[[], None]) -> None:
