@@ -35,7 +35,7 @@ from spade_agents.selfplay.resources import Resources
 from spade_agents.training.samples import SupervisedSample
 from spade_agents.training.torch_engine import TorchEngine
 
-ROLLOUTS = {"nano": 8, "smollm2": 2}
+ROLLOUTS = {"nano": 8, "smollm2": 4}
 SETTINGS = {
     "nano": ["evaluation.evaluator=none", "run.checkpoint_every=4"],
     "smollm2": [

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,14 +133,17 @@ def save_checkpoint(folder: Path, number: int, write: Callable[[Checkpoint], Non
             ) from error
         raise
     written = sorted(draft.path.rglob("*"))
-    digests = {str(path.relative_to(draft.path)): _digest(path) for path in written if path.is_file()}
-    for path in (*written, draft.path):  # folders too: a file that its folder does not list is lost with the power
-        _flush(path)
+    files = [path for path in written if path.is_file()]
+    with ThreadPoolExecutor(max_workers=1) as beside:  # the disk and a processor work at once
+        digests = beside.map(_digest, files)
+        for path in (*written, draft.path):  # folders too: a file that its folder does not list is lost with the power
+            _flush(path)
+        sha256 = {str(path.relative_to(draft.path)): digest for path, digest in zip(files, digests, strict=True)}
     shutil.rmtree(final.path, ignore_errors=True)
     draft.path.rename(final.path)
     _flush(folder)
     marker = final.path / f".{STABLE}"
-    marker.write_text(json.dumps({"sha256": digests}, indent=2) + "\n", encoding="utf-8")
+    marker.write_text(json.dumps({"sha256": sha256}, indent=2) + "\n", encoding="utf-8")
     _flush(marker)
     marker.rename(final.path / STABLE)
     _flush(final.path)
