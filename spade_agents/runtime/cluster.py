@@ -68,6 +68,11 @@ def find_cluster(table: RayTable, parts: Sequence[Part]) -> Cluster | Unreachabl
         )
     except subprocess.TimeoutExpired:
         return Unreachable(f"no Ray cluster answered at {table.address} (runtime.address) within a minute; {advice}")
+    if looked.returncode and "InvalidAuthToken" in looked.stderr:
+        return Unreachable(
+            f"the Ray cluster at {table.address} (runtime.address) asks for its token: set RAY_AUTH_MODE=token, and "
+            "RAY_AUTH_TOKEN to what stands in ~/.ray/auth_token where it was started"
+        )
     if looked.returncode:
         why = (
             (looked.stderr.strip().splitlines() or ["no reason given"])[-1].rpartition("Error: ")[2].partition(". ")[0]

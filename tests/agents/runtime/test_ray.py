@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -16,7 +18,7 @@ from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.nano.heldout import heldout_specs
 from spade_agents.policy import Sampling, model_folder
 from spade_agents.rollout import GroupRequest, PlaySettings, play_groups
-from spade_agents.runtime import LocalTable, RayTable, Runtime, open_runtime
+from spade_agents.runtime import Cluster, LocalTable, RayTable, Runtime, find_cluster, open_runtime
 from spade_agents.selfplay import resume, train
 from spade_agents.telemetry import SilentReporter
 from spade_agents.training import DeepSpeedEngineConfig, OptimizerConfig, TorchEngineConfig, agent_samples
@@ -204,6 +206,44 @@ def test_a_run_that_lost_its_training_rank_goes_on_from_its_checkpoint_on_either
     assert plays[1] == plays[0]
     for ours, theirs in zip(result.rows, whole.rows, strict=True):
         assert ours["train"]["loss"] == pytest.approx(theirs["train"]["loss"], abs=1e-4)
+
+
+@pytest.fixture
+def standing():
+    """The address of a cluster that somebody else has started, with a token of its own."""
+    os.environ.setdefault("RAY_AUTH_TOKEN", "5" * 64)  # one for the process, which reads it once
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="ray-") as room:
+        program = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
+        options = ["--num-cpus=1", "--include-dashboard=false", f"--temp-dir={room}", "--disable-usage-stats"]
+        head = subprocess.Popen([*program, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert any("Ray runtime started" in line for line in head.stdout)
+        yield f"127.0.0.1:{port}"
+        head.terminate()
+        head.wait(60)
+
+
+async def test_a_cluster_that_is_up_is_joined_by_who_has_its_token_and_outlives_the_run(
+    standing, tmp_path, monkeypatch
+):
+    table = RayTable(address=standing, engines=0, workers=1, **SMALL)
+    assert find_cluster(table, ()) == Cluster(1, 1, 0)
+    with opened(table, tmp_path) as runtime:
+        async with runtime.sandbox(LocalSandboxSettings()) as sandbox:
+            async with await sandbox.open(REQUESTS[0].spec) as env:
+                await env.reset(1)
+                for action in await env.solution():
+                    result = await env.step(action)
+                assert result.reward == 1.0
+            assert processes("ray::EpisodeWorker")
+    assert not left_over(processes("ray::EpisodeWorker"))
+    assert find_cluster(table, ()) == Cluster(1, 1, 0)
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    assert "asks for its token: set RAY_AUTH_MODE=token" in find_cluster(table, ()).why
 
 
 def test_a_killed_run_leaves_no_process_behind(tmp_path):
