@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +50,9 @@ def check_settings(model: type[Model], tree: Mapping[str, Any], *, origin: str) 
         ConfigurationError: an unknown key or an unfit value.
     """
     filled = _checked_keys(model, tree, (), origin, model)
+    for key, value in _flat(filled).items():
+        if isinstance(value, float) and math.isnan(value):
+            raise ConfigurationError(f"{origin}: {key} is nan; wanted a number")
     try:
         return model.model_validate(filled)
     except pydantic.ValidationError as error:

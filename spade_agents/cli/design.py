@@ -85,6 +85,7 @@ def _made(settings: PoolDesignSettings, out: Path, progress: ProgressReporter) -
     from spade_agents.selfplay.pool_designer import design_pool
     from spade_agents.selfplay.pool_figures import pool_figures
 
+    _check_reference(settings.reference.model)
     result = design_pool(settings, out, progress=progress)
     with alone_at(out):
         if settings.reference.model:
@@ -93,6 +94,14 @@ def _made(settings: PoolDesignSettings, out: Path, progress: ProgressReporter) -
         figures = pool_figures(out)
         write_card(out, figures, _facts(settings, result))
     return result, figures
+
+
+def _check_reference(model: str) -> None:
+    """See that the agent that is to play is there, before a pool is paid for."""
+    from spade_agents.policy import model_folder
+
+    if model and "://" not in model and not model.startswith("scripted:"):
+        model_folder(model)
 
 
 async def _played(settings: PoolDesignSettings, out: Path) -> None:

@@ -54,6 +54,11 @@ class DesignerSettings:
     output: OutputForm = OutputForm.BLOCK
     max_source_bytes: int = MAX_SOURCE_BYTES
 
+    def __post_init__(self) -> None:
+        for name in ("attempts", "hint_tries", "max_source_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; wanted at least 1")
+
 
 class Certifier(Protocol):
     """The certificate bound to a sandbox; many calls may run at once."""

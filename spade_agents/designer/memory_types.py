@@ -53,6 +53,18 @@ class MemorySettings:
     retire_mastered: bool = True
     retire_out_of_reach: bool = True
 
+    def __post_init__(self) -> None:
+        for name, least in (("size", 1), ("top", 1), ("count", 0), ("negatives", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; wanted at least {least}")
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(f"found low {self.low:g}, high {self.high:g}; wanted them to rise within [0, 1]")
+        if not 0 < self.max_similarity <= 1:
+            raise ValueError(f"max_similarity is {self.max_similarity:g}; wanted more than 0 and at most 1")
+        if not 0 <= self.out_of_reach_below <= self.mastered_above <= 1:
+            found = f"found out_of_reach_below {self.out_of_reach_below:g}, mastered_above {self.mastered_above:g}"
+            raise ValueError(f"{found}; wanted them to rise within [0, 1]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecord:

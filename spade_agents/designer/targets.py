@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -33,6 +34,8 @@ class TargetSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.start <= self.high <= 1:
             raise ValueError(f"found low {self.low:g}, start {self.start:g}, high {self.high:g}; wanted them to rise")
+        if not (0 <= self.wanted <= 1 and 0 <= self.gain < math.inf):
+            raise ValueError(f"found wanted {self.wanted:g}, gain {self.gain:g}; wanted a win rate, and 0 or more")
 
 
 def target_of(skill: Skill, memory: Memory | None, settings: TargetSettings) -> float:

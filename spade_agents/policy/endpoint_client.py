@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -47,6 +48,16 @@ class EndpointSettings:
     context_length: int = 32_768
     prompt_price: float = 0.0
     completion_price: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("concurrency", 1), ("retries", 0), ("context_length", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; wanted at least {least}")
+        if not 0 < self.request_seconds < math.inf:
+            raise ValueError(f"request_seconds is {self.request_seconds:g}; wanted more than 0")
+        for name in ("backoff_seconds", "prompt_price", "completion_price"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name):g}; wanted 0 or more")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,14 @@ class Sampling:
     max_tokens: int = 512
     top_p: float = 1.0
     top_k: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature is {self.temperature:g}; wanted 0 or more")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens is {self.max_tokens}; wanted at least 1")
+        if not 0 < self.top_p <= 1 or self.top_k < 0:
+            raise ValueError(f"top_p is {self.top_p:g} and top_k {self.top_k}; wanted top_p in (0, 1], top_k 0 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -214,9 +214,12 @@ async def fill_pool(
 ) -> PoolDesigned:
     """As `design_pool`, inside a running event loop and with everything opened that a model or a file names."""
     async with open_sandbox(settings.sandbox) as sandbox:
-        with open_journal(out, settings) as journal, closing(CompletionCache.open(out / "completions.sqlite")) as cache:
+        with (
+            _memory(settings) as memory,
+            open_journal(out, settings) as journal,
+            closing(CompletionCache.open(out / "completions.sqlite")) as cache,
+        ):
             cached = CachedPolicy(policy=policy, cache=cache, budget=_budget(settings, cache))
-            memory = _memory(settings)
             designer = PoolDesigner(
                 settings=settings,
                 journal=journal,
@@ -229,8 +232,6 @@ async def fill_pool(
             try:
                 await designer.fill()
             finally:
-                if memory is not None:
-                    memory.close()
                 journal.pool.index(journal.ids)
             cost = getattr(policy, "cost", None)
             return PoolDesigned(
@@ -245,10 +246,14 @@ async def fill_pool(
             )
 
 
-def _memory(settings: PoolDesignSettings) -> Memory | None:
+@contextmanager
+def _memory(settings: PoolDesignSettings) -> Iterator[Memory | None]:
+    """The memory that seeds are drawn from, before anything is begun that an unfit file would leave behind."""
     if not settings.memory_file:
-        return None
-    return Memory.open(Path(settings.memory_file), settings.memory, make=False)
+        yield None
+        return
+    with closing(Memory.open(Path(settings.memory_file), settings.memory, make=False)) as memory:
+        yield memory
 
 
 def _budget(settings: PoolDesignSettings, cache: CompletionCache) -> Budget:

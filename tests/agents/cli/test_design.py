@@ -113,3 +113,43 @@ def test_an_environment_of_a_pool_tells_its_story(capsys, tmp_path):
     assert (code, "story:\n  certificate: certified" in text) == (0, True)
     code, text, _ = run(capsys, "env", "show", f"{path}/{CATALOGUE[0].id[:10]}", "--json")
     assert json.loads(text)["lineage"]["certificate"]["verdict"] == "certified"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "call.attempts=0",
+        "call.hint_tries=-1",
+        "call.max_source_bytes=0",
+        "call.sampling.temperature=nan",
+        "call.sampling.temperature=-1",
+        "call.sampling.max_tokens=0",
+        "call.sampling.top_p=0",
+        "endpoint.concurrency=-1",
+        "endpoint.retries=-1",
+        "endpoint.request_seconds=0",
+        "endpoint.prompt_price=-1",
+        "endpoint.completion_price=inf",
+        "memory.count=-1",
+        "memory.max_similarity=nan",
+        "memory.low=0.9",
+        "assignment.target.gain=nan",
+        "certificate.floor=nan",
+        "slots=100000000000",
+        "reference.model=nanno",
+        "backend=vlm",
+    ],
+)
+def test_a_setting_that_cannot_be_is_told_before_anything_is_made(capsys, tmp_path, setting):
+    model = f"scripted:{script(tmp_path / 'designs.jsonl')}"
+    code, _, err = run(capsys, "design", "--model", model, "--out", str(tmp_path / "pool"), "--n", "1", setting)
+    assert (code, "wanted" in err or "Input should" in err or "did you mean" in err) == (2, True), err
+    assert not (tmp_path / "pool").exists()
+
+
+def test_a_memory_that_is_none_leaves_no_pool_behind(capsys, tmp_path):
+    path = script(tmp_path / "designs.jsonl")
+    arguments = ("design", "--model", f"scripted:{path}", "--out", str(tmp_path / "pool"), "--n", "1")
+    code, _, err = run(capsys, *arguments, "--corpus", "none", f"memory_file={path}")
+    assert (code, "give a memory.sqlite of a run" in err) == (2, True), err
+    assert not (tmp_path / "pool").exists()
