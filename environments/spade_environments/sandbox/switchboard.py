@@ -7,14 +7,15 @@ import os
 import select
 from collections.abc import Callable
 
-__all__ = ["Switchboard"]
+__all__ = ["PATIENCE", "Switchboard"]
 
-_TURN = 8
-_ROOM = 16 * 1024
 PATIENCE = 0.0002
+"""Seconds for which the answer of a lone child is watched for; a step of most takes a quarter of that."""
 LONGEST_REST = 63
 GATHER = 0.002
 CROWD = 64 * len(os.sched_getaffinity(0))  # about what the children answer in that time, at some 30 us each
+_TURN = 8
+_ROOM = 16 * 1024
 
 
 class Switchboard:

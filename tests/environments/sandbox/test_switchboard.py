@@ -88,6 +88,25 @@ async def test_nobody_is_alone_while_another_waits():
     board.close()
 
 
+async def test_a_lone_child_is_watched_for_while_that_succeeds_and_hardly_ever_once_it_does_not():
+    board = Switchboard()
+
+    def watches(in_vain):
+        wanted = board.watches()
+        if wanted:
+            board.watched(in_vain=in_vain)
+        return wanted
+
+    assert all(watches(in_vain=False) for _ in range(100))
+    assert [watches(in_vain=True) for _ in range(7)] == [True, False, True, False, False, False, True]
+    assert sum(watches(in_vain=True) for _ in range(10_000)) <= 10_000 // switchboard.LONGEST_REST + 5
+    while not board.watches():
+        pass
+    board.watched(in_vain=False)
+    assert all(watches(in_vain=False) for _ in range(100))
+    board.close()
+
+
 async def test_a_crowd_is_answered_in_gathered_rounds_and_a_few_at_once(pairs, monkeypatch):
     monkeypatch.setattr(switchboard, "CROWD", 3)
     board, said = Switchboard(), []
