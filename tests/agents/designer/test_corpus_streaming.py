@@ -17,8 +17,8 @@ from tests.agents.designer.test_corpus_build import prose
 
 pytest.importorskip("datasets")
 
-ROW = {"subject": "harbours", "filling": "x" * 4000}
-ROWS = "".join(json.dumps({"question": prose(n), "answer": prose(n + 1), **ROW}) + "\n" for n in range(16_000)).encode()
+ROWS = "".join(json.dumps({"question": prose(n), "answer": prose(n + 1)}) + "\n" for n in range(9)).encode()
+ROWS += (json.dumps({"question": "x" * 5000, "answer": ""}) + "\n").encode() * 16_000
 CARD = b"---\nlicense: mit\n---\n# Notes of a harbour\n"
 
 
