@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from spade_agents.errors import UsageError
+from spade_agents.files import plain_file
 from spade_agents.messages import Conversation
 from spade_agents.policy.budget import Budget
 from spade_agents.policy.protocol import Policy, PolicyInfo, Sampling
@@ -48,7 +49,7 @@ class CompletionCache:
         Raises:
             UsageError: the file cannot be opened, or is no cache.
         """
-        where = ":memory:" if path is None else str(path)
+        where = ":memory:" if path is None else str(plain_file(path))
         try:
             connection = sqlite3.connect(where, isolation_level=None)
             connection.execute("pragma synchronous = full")

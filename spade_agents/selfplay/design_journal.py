@@ -13,7 +13,7 @@ import msgspec
 
 from spade_agents.designer.attempts import DesignOutcome
 from spade_agents.errors import ConfigurationError, UsageError
-from spade_agents.files import write_whole
+from spade_agents.files import plain_file, write_whole
 from spade_agents.selfplay.design_settings import MAY_CHANGE, PoolDesignSettings
 from spade_agents.selfplay.pool import Pool
 from spade_agents.settings import changed_keys, load_settings, to_toml
@@ -68,7 +68,7 @@ def open_journal(out: Path, settings: PoolDesignSettings) -> Iterator[DesignJour
         UsageError: `out` is something else, or another process is at work on it.
         ConfigurationError: what decides its designs was changed.
     """
-    begun = _settings_path(out)
+    begun = plain_file(_settings_path(out))
     if out.exists() and not begun.exists() and (not out.is_dir() or not all(map(_is_ours, out.iterdir()))):
         raise UsageError(f"{out} exists and is no pool that was begun here; give another --out")
     try:
@@ -125,7 +125,7 @@ def alone_at(out: Path) -> Iterator[None]:
     Raises:
         UsageError: another process is at work on it.
     """
-    with (out / "lock").open("a+") as file:
+    with plain_file(out / "lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -358,3 +358,20 @@ def test_the_card_is_not_written_while_another_process_designs(tmp_path):
         pass
     with alone_at(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("name", ["design.toml", "lock", "designs.jsonl", "completions.sqlite", "pool.json"])
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_pool_of_which_a_file_is_a_pipe_or_a_folder_is_refused_with_its_name(tmp_path, name, kind):
+    settings = recorded_settings(tmp_path, FEW).model_copy(update={"slots": 1})
+    pool = tmp_path / "pool"
+    design_pool(settings, pool, policy=RecordedDesigner(cases()).policy())
+    (pool / name).unlink()
+    (pool / name).mkdir() if kind == "folder" else os.mkfifo(pool / name)
+    try:
+        design_pool(settings, pool, policy=RecordedDesigner(cases()).policy())
+    except (UsageError, OSError) as error:
+        assert name in str(error)
+    else:
+        assert (name, kind) == ("pool.json", "pipe"), "an index is written anew"
+        assert (pool / name).is_file()
