@@ -186,7 +186,9 @@ async def train(
         before = await win_rates(spec, sandbox, policy, plan, asked.heats)
         print("before:", {heat: round(fmean(found), 3) for heat, found in before.items()}, flush=True)
         started, steps = time.monotonic(), 0
-        print(f"{'step':>4} {'won':>6} {'mismatch':>9} {'ESS':>6} {'canary':>7} {'play s':>7} {'all s':>7}")
+        print(
+            f"{'step':>4} {'won':>6} {'mixed':>6} {'mismatch':>9} {'ESS':>6} {'canary':>7} {'play s':>7} {'all s':>7}"
+        )
         while steps < plan.steps and time.monotonic() < asked.until:
             began = time.monotonic()
             seeds = await others.take(drawn, plan.prompts)
@@ -196,10 +198,12 @@ async def train(
             metrics = engine.update(samples)
             canary = send(engine, policy, samples[0])
             steps += 1
+            mixed = sum(len(set(group.returns)) > 1 for group in groups)
             won = fmean(value for group in groups for value in group.returns if value is not None)
             print(
-                f"{steps:>4} {won:>6.3f} {metrics.mismatch_mean or 0:>9.4f} {metrics.effective_sample_size or 0:>6.3f} "
-                f"{canary:>7.4f} {played:>7.1f} {time.monotonic() - began:>7.1f}",
+                f"{steps:>4} {won:>6.3f} {mixed:>6} {metrics.mismatch_mean or 0:>9.4f} "
+                f"{metrics.effective_sample_size or 0:>6.3f} {canary:>7.4f} {played:>7.1f} "
+                f"{time.monotonic() - began:>7.1f}",
                 flush=True,
             )
         seconds = time.monotonic() - started
@@ -263,9 +267,9 @@ def main() -> None:
         warm_steps=40,
         warm_rate=2e-4,
         steps=asked.steps,
-        prompts=8,
+        prompts=16,
         plays=8,
-        rate=5e-5,
+        rate=2e-5,
         held_out=asked.held_out,
     )
     if asked.quick:
