@@ -71,10 +71,7 @@ def build(
     counter = open_counter(tokenizer) if tokens is not None else WordTokens()
     benchmarks = Contamination(benchmark_texts(against), size=ngram) if against else None
     settings = BuildSettings(size=tokens or words or 400, limit=limit, similarity=similarity)
-    try:
-        counts = build_corpus(out, named, settings, counter=counter, benchmarks=benchmarks)
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
+    counts = build_corpus(out, named, settings, counter=counter, benchmarks=benchmarks)
     if as_json:
         print_json({"corpus": str(out), **msgspec.to_builtins(counts)})
     else:

@@ -119,8 +119,13 @@ def build_corpus(
         "counts": msgspec.to_builtins(counts),
         "checksum": Corpus(documents=tuple(documents)).checksum,
     }
-    write_corpus(out, documents)
+    # The corpus last: where it stands, all of it stands, and what a full disk ends can be begun again.
     write_whole(manifest_path(out), msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+    try:
+        write_corpus(out, documents)
+    except BaseException:
+        manifest_path(out).unlink(missing_ok=True)
+        raise
     return counts
 
 

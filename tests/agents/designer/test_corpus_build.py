@@ -1,5 +1,6 @@
 """From rows to documents: sources, chunks, filters, near duplicates, benchmarks."""
 
+import errno
 import gzip
 import json
 import os
@@ -7,6 +8,7 @@ import os
 import pytest
 import zstandard
 
+from spade_agents.designer import corpus_build
 from spade_agents.designer.corpus import load_corpus
 from spade_agents.designer.corpus_build import (
     BuildCounts,
@@ -294,3 +296,15 @@ def test_a_manifest_that_is_none_is_named(tmp_path, content):
     (tmp_path / "corpus.manifest.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"corpus\.manifest\.json cannot be read"):
         read_manifest(tmp_path / "corpus.jsonl")
+
+
+def test_a_full_disk_leaves_neither_a_corpus_nor_a_word_about_it(tmp_path, monkeypatch):
+    source = jsonl(tmp_path / "rows.jsonl", [{"text": prose(n)} for n in range(1, 5)])
+
+    def full(path, documents):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(corpus_build, "write_corpus", full)
+    with pytest.raises(OSError, match="No space left"):
+        build_corpus(tmp_path / "out.jsonl", [source], BuildSettings())
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
