@@ -46,6 +46,7 @@ CHANGES = {"DEPTH = 2": "DEPTH = 1", "LENGTH = 6": "LENGTH = 1"}
 SAMPLING = Sampling(max_tokens=48)
 WARM_SEEDS, HELD_OUT = 1_000_000, 2_000_000
 CANARY_TOLERANCE = 0.12
+CONCURRENCY = 128
 STYLE = "compact"
 
 
@@ -141,7 +142,7 @@ async def groups_of(
 ) -> list[TrajectoryGroup]:
     """For each instance a group of its plays."""
     requests = [GroupRequest(spec=spec, seeds=tuple(seeds), draw=draw) for draw in range(plays)]
-    settings = PlaySettings(sampling=sampling, seconds=600, concurrency=64)
+    settings = PlaySettings(sampling=sampling, seconds=600, concurrency=CONCURRENCY)
     draws = await play_groups(requests, sandbox, policy, settings=settings)
     faults = [play.fault for draw in draws for play in draw.trajectories if not play.outcome.is_valid]
     if faults:
@@ -177,7 +178,13 @@ async def train(
 ) -> dict[str, object]:
     """GRPO from the warm model; the figures of it."""
     served = VllmSettings(
-        python=asked.python, eager=True, threads=asked.threads, context_length=1024, concurrency=64, start_seconds=900
+        python=asked.python,
+        eager=True,
+        threads=asked.threads,
+        context_length=1024,
+        cache_gib=1.0,
+        concurrency=CONCURRENCY,
+        start_seconds=900,
     )
     engine = engine_of(warm, plan.rate, asked.threads)
     source = random.Random(asked.seed)
@@ -253,23 +260,25 @@ def main() -> None:
     parser.add_argument("--python", default="", help="the interpreter that has vLLM")
     parser.add_argument("--quick", action="store_true", help="one step of everything")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--minutes", type=float, default=40.0, help="after which no step begins")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=3e-5, help="learning rate of GRPO")
+    parser.add_argument("--warm-samples", type=int, default=480, help="gold transcripts, 8 a step of the warm-up")
+    parser.add_argument("--minutes", type=float, default=37.0, help="after which no step begins")
     parser.add_argument("--threads", type=int, default=1, help="of trainer and server, each")
     parser.add_argument("--heats", type=float, nargs="+", default=[1.0, 0.0], help="temperatures of the evaluation")
-    parser.add_argument("--held-out", type=int, default=240, help="plays of the evaluation, at each temperature")
+    parser.add_argument("--held-out", type=int, default=320, help="plays of the evaluation, at each temperature")
     parser.add_argument("--warm", type=Path, help="where the warm model is kept between runs")
     parser.add_argument("--out", type=Path, help="where the trained model is written")
     asked = parser.parse_args()
     asked.until = time.monotonic() + 60 * asked.minutes
     plan = Plan(
-        warm_samples=320,
-        warm_steps=40,
+        warm_samples=asked.warm_samples,
+        warm_steps=asked.warm_samples // 8,
         warm_rate=2e-4,
         steps=asked.steps,
         prompts=16,
         plays=8,
-        rate=2e-5,
+        rate=asked.rate,
         held_out=asked.held_out,
     )
     if asked.quick:
