@@ -25,7 +25,6 @@ from spade_environments.registry import find
 from spade_environments.sandbox import open_sandbox
 
 SERVED = ("bell_towers", "die_walk")
-SAMPLING = Sampling(max_tokens=64)
 
 
 class Measured(NamedTuple):
@@ -39,11 +38,11 @@ class Measured(NamedTuple):
         return sum(len(tokens) for play in self.tokens for tokens in play)
 
 
-async def served_plays(policy: VllmPolicy, plays: int) -> tuple[list[Trajectory], Measured]:
+async def served_plays(policy: VllmPolicy, plays: int, sampling: Sampling) -> tuple[list[Trajectory], Measured]:
     """Plays of one turn and of many on a server whose cache is empty."""
     policy.control.reset_prefix_cache()
     requests = [GroupRequest(spec=find(name), seeds=tuple(range(plays // 2))) for name in SERVED]
-    settings = PlaySettings(sampling=SAMPLING, seconds=3600, concurrency=plays)
+    settings = PlaySettings(sampling=sampling, seconds=3600, concurrency=plays)
     async with open_sandbox() as sandbox:
         started = time.perf_counter()
         groups = await play_groups(requests, sandbox, policy, settings=settings)
@@ -55,13 +54,13 @@ async def served_plays(policy: VllmPolicy, plays: int) -> tuple[list[Trajectory]
     return played, Measured([[turn.completion.token_ids or () for turn in play.turns] for play in played], seconds)
 
 
-def bodies_of(policy: VllmPolicy, play: Trajectory) -> list[dict[str, object]]:
+def bodies_of(policy: VllmPolicy, play: Trajectory, sampling: Sampling) -> list[dict[str, object]]:
     """What a play sent."""
     seeds = (play.environment_id, play.seed, 0, play.hinted)
     return [
         generate_body(
             turn.completion.prompt_ids or (),
-            SAMPLING,
+            sampling,
             model=policy.engine.client.model,
             stop=[policy.renderer.end_id],
             seed=derive_seed(*seeds, number),
@@ -70,7 +69,7 @@ def bodies_of(policy: VllmPolicy, play: Trajectory) -> list[dict[str, object]]:
     ]
 
 
-async def sent_alone(policy: VllmPolicy, plays: list[Trajectory]) -> Measured:
+async def sent_alone(policy: VllmPolicy, plays: list[Trajectory], sampling: Sampling) -> Measured:
     """A client that sends the same."""
     policy.control.reset_prefix_cache()
     client = policy.engine.client
@@ -86,7 +85,7 @@ async def sent_alone(policy: VllmPolicy, plays: list[Trajectory]) -> Measured:
                 found.append(answer.content)
             return found
 
-        sent = [bodies_of(policy, play) for play in plays]
+        sent = [bodies_of(policy, play, sampling) for play in plays]
         started = time.perf_counter()
         answers = await asyncio.gather(*map(send, sent))
         seconds = time.perf_counter() - started
@@ -103,12 +102,13 @@ async def beside_vllm(python: str, *, quick: bool) -> dict[str, float]:
     """Tokens a second of both, by number of plays, and the share that the loop costs."""
     served = VllmSettings(python=python, eager=True, threads=1, context_length=4096, concurrency=64, start_seconds=900)
     figures: dict[str, float] = {}
+    sampling = Sampling(max_tokens=16 if quick else 64)
     async with VllmPolicy.open(model_folder("smollm2"), served) as policy:
-        await served_plays(policy, 2)
-        for plays in (8,) if quick else (8, 64):
-            trajectories, first = await served_plays(policy, plays)
-            alone = [await sent_alone(policy, trajectories) for _ in range(2)]
-            loop = [first, (await served_plays(policy, plays))[1]]
+        await served_plays(policy, 2, sampling)
+        for plays in (4,) if quick else (8, 64):
+            trajectories, first = await served_plays(policy, plays, sampling)
+            alone = [await sent_alone(policy, trajectories, sampling) for _ in range(2)]
+            loop = [first, (await served_plays(policy, plays, sampling))[1]]
             rates = [sum(one.count for one in both) / sum(one.seconds for one in both) for both in (loop, alone)]
             overhead = 1.0 - rates[0] / rates[1]
             print(
