@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def config(stage: int = 2, **changes) -> DeepSpeedEngineConfig:
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_one_process_gives_the_loss_gradient_norm_and_weights_of_the_torch_engine(stage: int):
     check_conformance(DeepSpeedEngine(toy_llama(), config(stage)), reference_run())
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_updates_in_another_thread_are_the_same_updates(stage: int):
+    """That is how they are done where the next rollout is sampled meanwhile."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(check_conformance, DeepSpeedEngine(toy_llama(), config(stage)), reference_run()).result()
 
 
 def test_several_steps_an_update_and_the_penalty_agree_too():
