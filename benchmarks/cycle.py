@@ -48,6 +48,8 @@ SETTINGS = {
         "training.replay.type=supervised",
         "training.replay.source=benchmarks.cycle:open_replay",
         "training.replay.samples=16",
+        # On random text, the canary of the last update, bf16 scores are 0.23 from the sampler's fp32 ones on average.
+        "training.arrival_tolerance=0.5",
     ],
 }
 PHASES = ("design", "play", "train", "checkpoints", "records")
