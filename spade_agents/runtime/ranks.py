@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spade_agents.errors import InfrastructureError, UsageError
-from spade_agents.runtime.remote import Answer, told
+from spade_agents.runtime.remote import Answer, losing, told
 from spade_agents.training import EngineConfig, SupervisedSample, TrainingEngine, UpdateMetrics, open_engine
 from spade_agents.trajectory import TrainingSample
 
@@ -192,23 +192,22 @@ class RemoteEngine:
             return self._answered(reference)
         number = self._following.index(done[0]) + 1
         self._answered(done[0], number).opened()
+        self._closed = True
         raise self._lost(number, "it stopped to follow")
 
     def _answered(self, reference: Any, number: int = 0) -> Any:
         import ray
 
         try:
-            return ray.get(reference)
-        except ray.exceptions.RayTaskError:  # a fault of the program: the others wait for this one in vain
-            self._closed = True
+            with losing(lambda why: self._lost(number, why)):
+                return ray.get(reference)
+        except Exception:
+            self._closed = True  # what is left of the group waits for the lost one, and is ended with its process
             raise
-        except ray.exceptions.RayError as error:
-            raise self._lost(number, str(error)) from error
 
     def _lost(self, number: int, why: str) -> InfrastructureError:
-        self._closed = True  # what is left of the group waits for the lost one, and is ended with its process
         return InfrastructureError(
             f"training process {number} of {len(self._ranks)} was lost, and the run cannot go on without its part of "
-            f"the optimiser's state: {(why.strip().splitlines() or ['no reason given'])[0]}\n"
+            f"the optimiser's state: {why}\n"
             "Go on from the last checkpoint with: spade train --resume RUN"
         )

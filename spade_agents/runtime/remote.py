@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from spade_agents.errors import InfrastructureError, SpadeError
 from spade_environments.faults import SandboxFault
 
-__all__ = ["Answer", "LostError", "Member", "told"]
+__all__ = ["Answer", "LostError", "Member", "answering", "losing", "told"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -41,6 +44,32 @@ def told(work: Callable[[], T]) -> Answer[T]:
         return Answer(error=error)
 
 
+def answering(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[Answer[T]]]:
+    """A method that answers with what comes of it."""
+
+    @wraps(method)
+    async def answer(*arguments: P.args, **named: P.kwargs) -> Answer[T]:
+        try:
+            return Answer(value=await method(*arguments, **named))
+        except (SpadeError, SandboxFault) as error:
+            return Answer(error=error)
+
+    return answer
+
+
+@contextmanager
+def losing(error_of: Callable[[str], Exception]) -> Iterator[None]:
+    """What Ray says of a process that has gone, as an error of ours; a fault of the program stays what it is."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayTaskError:
+        raise
+    except ray.exceptions.RayError as error:
+        raise error_of((str(error).strip().splitlines() or ["no reason given"])[0]) from error
+
+
 class Member:
     """One of several alike, which Ray starts again when its process is lost.
 
@@ -55,7 +84,6 @@ class Member:
         self, handle: Any, name: str, *, restore: Callable[[], tuple[Any, ...]], lost: Callable[[], None]
     ) -> None:
         self.handle, self.name = handle, name
-        self.asked = 0
         self._restore, self._lost = restore, lost
         self._return: asyncio.Task[Any] | None = None
         self._life = 0
@@ -76,19 +104,15 @@ class Member:
 
         await self.back()
         life, reference = self._life, getattr(self.handle, method).remote(*arguments)
-        self.asked += 1
         try:
-            answer = await reference
+            with losing(lambda why: LostError(f"{self.name} was lost in {method}: {why}")):
+                answer = await reference
         except asyncio.CancelledError:
             ray.cancel(reference)
             raise
-        except ray.exceptions.RayTaskError:
-            raise  # a fault of the program
-        except ray.exceptions.RayError as error:
+        except LostError:
             self._has_gone(life)
-            raise LostError(f"{self.name} was lost in {method}") from error
-        finally:
-            self.asked -= 1
+            raise
         return answer.opened()
 
     async def back(self) -> None:
@@ -97,17 +121,10 @@ class Member:
         Raises:
             LostError: it does not come back.
         """
-        import ray
-
-        if self._return is None:
-            return
-        try:
-            answer = await asyncio.shield(self._return)
-        except ray.exceptions.RayTaskError:
-            raise
-        except ray.exceptions.RayError as error:
-            raise LostError(f"{self.name} was lost and did not come back: {error}") from error
-        answer.opened()
+        if self._return is not None:
+            with losing(lambda why: LostError(f"{self.name} was lost and did not come back: {why}")):
+                answer = await asyncio.shield(self._return)
+            answer.opened()
 
     def renew(self) -> None:
         """Have it restored though its process lives: Ray has started it again unseen."""

@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spade_agents.errors import InfrastructureError, SpadeError
 from spade_agents.messages import Conversation
 from spade_agents.policy import PolicyInfo, Sampling, open_policy
 from spade_agents.policy.vllm import VllmSettings
 from spade_agents.runtime.ranks import RemoteWeights
-from spade_agents.runtime.remote import Answer, LostError, Member
+from spade_agents.runtime.remote import Answer, LostError, Member, answering, losing
 from spade_agents.seeds import derive_seed
 from spade_agents.trajectory import Completion
 
@@ -37,30 +36,26 @@ class SamplingEngine:
         self._changing = asyncio.Lock()
         self._policy: Any = None
 
-    async def restore(self, weights: Answer[Any] | None, version: int) -> Answer[tuple[PolicyInfo, bool]]:
+    @answering
+    async def restore(self, weights: Answer[Any] | None, version: int) -> tuple[PolicyInfo, bool]:
         """Open the policy and give it the weights in use, unless it has them; what it is, and if it proves arrival."""
-        try:
-            async with self._changing:
-                await self._opened()
-                if weights is not None and self._policy.info.weight_version != version:
-                    self._load(weights, version)
-        except SpadeError as error:
-            return Answer(error=error)
-        return Answer(value=(self._policy.info, hasattr(self._policy, "arrival")))
-
-    async def load(self, weights: Answer[Any], version: int) -> Answer[None]:
-        """See `TrainablePolicy.load_weights`."""
-        try:
-            async with self._changing:
-                await self._opened()
+        async with self._changing:
+            policy = await self._opened()
+            if weights is not None and policy.info.weight_version != version:
                 self._load(weights, version)
-        except SpadeError as error:
-            return Answer(error=error)
-        return Answer()
+        return policy.info, hasattr(policy, "arrival")
 
+    @answering
+    async def load(self, weights: Answer[Any], version: int) -> None:
+        """See `TrainablePolicy.load_weights`."""
+        async with self._changing:
+            await self._opened()
+            self._load(weights, version)
+
+    @answering
     async def complete(
         self, conversation: Conversation, sampling: Sampling, seed: int, seconds: float | None, version: int
-    ) -> Answer[Completion | None]:
+    ) -> Completion | None:
         """A completion with weights of `version`; none where Ray has started this engine again without them.
 
         Args:
@@ -71,35 +66,30 @@ class SamplingEngine:
             version: of the weights.
         """
         if self._policy is None or self._policy.info.weight_version != version:
-            return Answer()
+            return None
         deadline = None if seconds is None else time.monotonic() + seconds
-        try:
-            return Answer(value=await self._policy.complete(conversation, sampling, seed=seed, deadline=deadline))
-        except SpadeError as error:
-            return Answer(error=error)
+        found: Completion = await self._policy.complete(conversation, sampling, seed=seed, deadline=deadline)
+        return found
 
-    async def arrival(self) -> Answer[Any]:
+    @answering
+    async def arrival(self) -> Any:
         """See `ProvingPolicy`."""
-        try:
-            return Answer(value=self._policy.arrival())
-        except SpadeError as error:
-            return Answer(error=error)
+        return self._policy.arrival()
 
-    async def score(self, token_ids: Sequence[int], temperature: float) -> Answer[list[float]]:
+    @answering
+    async def score(self, token_ids: Sequence[int], temperature: float) -> Any:
         """See `ScoringPolicy`."""
-        try:
-            return Answer(value=self._policy.score(token_ids, temperature=temperature))
-        except SpadeError as error:
-            return Answer(error=error)
+        return self._policy.score(token_ids, temperature=temperature)
 
     async def close(self) -> None:
         """End the policy, and the server that it may have started."""
         await self._stack.aclose()
 
-    async def _opened(self) -> None:
+    async def _opened(self) -> Any:
         if self._policy is None:
             opened = open_policy(self._folder, backend="vllm" if self._vllm else "auto", vllm=self._vllm)
             self._policy = await self._stack.enter_async_context(opened)
+        return self._policy
 
     def _load(self, weights: Answer[Any], version: int) -> None:
         from spade_agents.policy.arrays import from_arrays
@@ -200,12 +190,8 @@ class RemotePolicy:
         if method not in ("restore", "load"):
             self._each("restore", *self._in_use())
         references = [asked(member) for member in self.members]
-        try:
+        with losing(lambda why: LostError(f"a sampler was lost in {method} and did not come back: {why}")):
             return [answer.opened() for answer in ray.get(references)]
-        except ray.exceptions.RayTaskError:
-            raise
-        except ray.exceptions.RayError as error:
-            raise InfrastructureError(f"a sampler was lost in {method} and did not come back: {error}") from error
 
 
 class ProvingRemotePolicy(RemotePolicy):
@@ -235,14 +221,8 @@ async def remote_policy(
     Raises:
         InfrastructureError: an engine does not come up.
     """
-    import ray
-
-    try:
+    with losing(lambda why: LostError(f"a sampler was lost before it was up: {why}")):
         answers = await asyncio.gather(*(engine.restore.remote(None, 0) for engine in engines))
-    except ray.exceptions.RayTaskError:
-        raise
-    except ray.exceptions.RayError as error:
-        raise LostError(f"a sampler was lost before it was up: {error}") from error
     (info, proves), *_ = [answer.opened() for answer in answers]
     kind = ProvingRemotePolicy if proves else RemotePolicy
     return kind(engines, info, folder, tolerance=tolerance, lost=lost)

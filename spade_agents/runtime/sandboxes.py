@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import uuid
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from spade_agents.errors import UsageError
-from spade_agents.runtime.remote import Answer, LostError, Member
+from spade_agents.runtime.remote import LostError, Member, answering
 from spade_environments.env import Backend, EpisodeEnv
 from spade_environments.faults import FaultKind, HostFault, SandboxFault
 from spade_environments.limits import Limits
@@ -34,47 +33,37 @@ class EpisodeWorker:
         self._sandbox: Sandbox | None = None
         self._episodes: dict[str, Backend] = {}
 
-    async def restore(self) -> Answer[tuple[str, str, int]]:
-        """Open the sandbox; its level, and where this is: host and process."""
-        try:
-            sandbox = await self._opened()
-        except SandboxFault as fault:
-            return Answer(error=fault)
-        return Answer(value=(sandbox.level, platform.node(), os.getpid()))
+    @answering
+    async def restore(self) -> tuple[str, str]:
+        """Open the sandbox; its level, and where this is."""
+        return (await self._opened()).level, platform.node()
 
-    async def begin(self, spec: EnvironmentSpec, zygote: int, level: str) -> Answer[str]:
+    @answering
+    async def begin(self, spec: EnvironmentSpec, zygote: int, level: str) -> str:
         """The key of a new episode's backend; `level` is what the sandbox must hold."""
-        try:
-            sandbox = await self._opened()
-            if sandbox.level > level:
-                told = f"the sandbox came back at level {sandbox.level}; the run is at level {level}"
-                raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
-            backend = await sandbox.backend(spec, zygote=zygote)
-        except SandboxFault as fault:
-            return Answer(error=fault)
+        sandbox = await self._opened()
+        if sandbox.level > level:
+            told = f"the sandbox came back at level {sandbox.level}; the run is at level {level}"
+            raise HostFault(FaultKind.SANDBOX_SETUP, "load", told)
         key = uuid.uuid4().hex
-        self._episodes[key] = backend
-        return Answer(value=key)
+        self._episodes[key] = await sandbox.backend(spec, zygote=zygote)
+        return key
 
-    async def request(self, key: str, operation: str, payload: dict[str, Any], reply: type[R]) -> Answer[R]:
+    @answering
+    async def request(self, key: str, operation: str, payload: dict[str, Any], reply: type[R]) -> R:
         """See `Backend`."""
-        try:
-            return Answer(value=await self._episode(key, operation).request(operation, payload, reply))
-        except SandboxFault as fault:
-            return Answer(error=fault)
+        return await self._episode(key, operation).request(operation, payload, reply)
 
-    async def refuse(self, key: str, detail: str) -> Answer[SandboxFault]:
+    @answering
+    async def refuse(self, key: str, detail: str) -> SandboxFault:
         """See `Backend`."""
-        try:
-            return Answer(value=await self._episode(key, "step").refuse(detail))
-        except SandboxFault as fault:
-            return Answer(value=fault)
+        return await self._episode(key, "step").refuse(detail)
 
-    async def end(self, key: str) -> Answer[None]:
+    @answering
+    async def end(self, key: str) -> None:
         """Close an episode, if it is still there."""
         if (backend := self._episodes.pop(key, None)) is not None:
             await backend.aclose()
-        return Answer()
 
     async def close(self) -> None:
         """End every process of the sandbox."""
@@ -111,22 +100,20 @@ class RemoteSandbox:
         ]
         self._live = [0] * len(self.members)
 
-    async def start(self) -> tuple[int, ...]:
-        """Wait for all workers; the process of each.
+    async def start(self) -> None:
+        """Wait for all workers.
 
         Raises:
             UsageError: one of them is at a weaker level.
             HostFault: a sandbox does not come up.
             LostError: a worker was lost.
         """
-        found = await asyncio.gather(*(member.ask("restore") for member in self.members))
-        for level, host, _ in found:
+        for level, host in await asyncio.gather(*(member.ask("restore") for member in self.members)):
             if level > self.level:
                 raise UsageError(
                     f"the sandbox is at level {level} on {host}, and at level {self.level} here: a run counts on the "
                     "level that it began with; `spade doctor` there shows why; take machines that are alike"
                 )
-        return tuple(process for _, _, process in found)
 
     async def open(self, spec: EnvironmentSpec, *, zygote: int = 0) -> EpisodeEnv:
         """An episode in one of the workers; as a local sandbox's.
