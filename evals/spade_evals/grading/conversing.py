@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import sys
@@ -51,6 +52,8 @@ class Channel:
         self._sending = asyncio.Lock()
         # Open for reading too: so it opens before the process has, and a process that is gone is no SIGPIPE.
         self._writing: int | None = os.open(self._paths[1], os.O_RDWR | os.O_NONBLOCK)
+        with contextlib.suppress(OSError):  # over what one user's pipes may hold: then it stays as small as it is
+            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _MIB)  # a process that is asked much at once sees it at once
 
     async def open(self) -> Self:
         """Begin to read."""

@@ -24,7 +24,7 @@ from typing import Any
 _NAME = "spade-eval"
 _MEMORY = 4 << 30
 _AT_ONCE = 2
-_CHUNK = 64
+_CHUNK = 512
 
 
 def main() -> None:
