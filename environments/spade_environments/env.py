@@ -205,8 +205,9 @@ class EpisodeEnv:
         return result
 
     def _unlocked(self, names: list[str]) -> tuple[ToolSpec, ...]:
-        found = self._named(names)
-        self._available += [tool.name for tool in found if tool.name not in self._available]
+        """Those that are new: a program may name the same tool as often as it likes, and unlock nothing by it."""
+        found = tuple(tool for tool in self._named(names) if tool.name not in self._available)
+        self._available += [tool.name for tool in found]
         return found
 
     async def _gold(self, number: int, action: wire.ActionReply) -> Action:
@@ -222,10 +223,11 @@ class EpisodeEnv:
         return text if text.isprintable() else clean_text(text)
 
     def _named(self, names: list[str]) -> tuple[ToolSpec, ...]:
+        """Each of them once."""
         unknown = [name for name in names if name not in self._specs]
         if unknown:
             raise wire.WireError(f"the tool {unknown[0][:80]!r} was not declared")
-        return tuple(self._specs[name] for name in names)
+        return tuple(self._specs[name] for name in dict.fromkeys(names))
 
 
 # The two values of every step are put together field by field: the `__init__` of a frozen dataclass, which sets each

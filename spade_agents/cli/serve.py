@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 _PYTHON = "run_python"
+_IDLE = 3600.0
 
 
 class Transport(StrEnum):
@@ -38,12 +39,14 @@ def serve(
     transport: Annotated[Transport, typer.Option(help="stdio: a client starts this command; http: it is given a URL.")]
     = Transport.STDIO,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="For http; any free one if left out.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Which instance; drawn at random if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Which instance; any if left out, and another by a reset.")] = None,
     hint: Annotated[bool, typer.Option("--hint", help="Let a player ask for the hint; with --mode play.")] = False,
     mode: Annotated[ServeMode, typer.Option(help="agent: one episode, no score; play: reset and score, for people.")]
     = ServeMode.AGENT,
-    idle: Annotated[float, typer.Option(min=1, max=604_800, help="For http: seconds until an unused episode is ended.")]
-    = 3600.0,
+    idle: Annotated[
+        float | None,
+        typer.Option(min=1, max=604_800, help="For http: seconds until an unused episode is ended; 3600 if left out."),
+    ] = None,
     configuration: Annotated[
         bool, typer.Option("--configuration", help="Print what to paste into common MCP clients, and stop.")
     ] = False,
@@ -62,19 +65,21 @@ def serve(
     from spade_tools import EpisodeRequest, HttpSettings, Mode, RequestError
 
     if targets == [_PYTHON]:
+        if (port, seed, hint, mode, idle) != (None, None, False, ServeMode.AGENT, None):
+            raise UsageError("run_python is no environment; leave out --port, --seed, --hint, --mode and --idle")
         _serve_python(transport, configuration=configuration)
         return
     specs = _specs(targets)
     if configuration:
         _print_configuration(specs, targets, seed, mode, hint=hint)
         return
-    _check(specs, transport, port, hint=hint, mode=mode)
+    _check(specs, transport, port, idle, hint=hint, mode=mode)
     request = EpisodeRequest(environment=specs[0].id, seed=seed, mode=Mode(mode.value), hint=hint)
     try:
         if transport is Transport.STDIO:
             asyncio.run(_over_stdio(specs[0], request))
         else:
-            asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle)))
+            asyncio.run(_over_http(specs, request, HttpSettings(port=port or 0, idle_seconds=idle or _IDLE)))
     except RequestError as error:
         raise UsageError(f"no episode can be made: {error}") from error
     except OSError as error:
@@ -101,8 +106,11 @@ def _print_configuration(
     specs: list[EnvironmentSpec], targets: list[str], seed: int | None, mode: ServeMode, *, hint: bool
 ) -> None:
     from spade_agents.cli.sources import specs_at
+    from spade_agents.errors import UsageError
 
-    _check(specs, Transport.STDIO, None, hint=hint, mode=mode)
+    _check(specs, Transport.STDIO, None, None, hint=hint, mode=mode)
+    if seed is not None and abs(seed) >= 2**63:
+        raise UsageError(f"--seed is {seed}; wanted a whole number of at most 63 bits")
     path = specs_at(targets[0])[0].path
     # A client starts the server in a folder of its own; an environment of a pool is named by its folder.
     place = None if path is None else path.parent if path.name == "environment.py" else path
@@ -140,7 +148,13 @@ def _specs(targets: list[str]) -> list[EnvironmentSpec]:
 
 
 def _check(
-    specs: list[EnvironmentSpec], transport: Transport, port: int | None, *, hint: bool, mode: ServeMode
+    specs: list[EnvironmentSpec],
+    transport: Transport,
+    port: int | None,
+    idle: float | None,
+    *,
+    hint: bool,
+    mode: ServeMode,
 ) -> None:
     from spade_agents.errors import UsageError
 
@@ -150,8 +164,9 @@ def _check(
         raise UsageError(f"{specs[0].name} has no hint; leave out --hint")
     if transport is Transport.HTTP:
         return
-    if port is not None:
-        raise UsageError("--port goes with --transport http only")
+    for option, value in (("--port", port), ("--idle", idle)):
+        if value is not None:
+            raise UsageError(f"{option} goes with --transport http only")
     if len(specs) > 1:
         raise UsageError(f"over stdio one server is one environment, found {len(specs)}; name one, or --transport http")
 

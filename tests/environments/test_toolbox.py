@@ -27,3 +27,9 @@ def test_descriptions_are_cleaned_and_schemas_checked():
     assert toolbox_of([declared(description="a\x1bb")]).tools[0].description == "ab"
     with pytest.raises(wire.WireError):
         toolbox_of([declared(schema={"type": "object", "properties": {"a": {"$ref": "x"}}})])
+
+
+@pytest.mark.parametrize("names", [["act", "act"], ["act", "reset"], ["get_task"], ["finish_turn"], ["hint"]])
+def test_names_that_are_reserved_or_declared_twice_are_refused_on_the_hosts_side_too(names):
+    with pytest.raises(wire.WireError, match="reserved, or declared twice"):
+        toolbox_of([declared(name=name) for name in names])

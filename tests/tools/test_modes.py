@@ -88,6 +88,24 @@ async def test_a_player_begins_anew_reads_the_score_and_asks_for_the_hint():
         assert last.structured_content["score"] == 1.0
 
 
+async def test_a_player_who_names_no_seed_gets_the_instance_that_the_server_was_started_for():
+    async with in_memory(mode=Mode.PLAY) as (episode, client):
+        for _ in range(2):
+            assert said(await client.call_tool("reset", {}))[0] == FIRST
+            assert episode.report().seed == 3
+        await client.call_tool("reset", {"seed": 4})
+        assert episode.report().seed == 4
+
+
+async def test_a_player_of_a_server_that_was_started_for_no_seed_gets_a_new_instance_each_time():
+    async with in_memory(mode=Mode.PLAY, seed=None) as (episode, client):
+        seeds = set()
+        for _ in range(4):
+            await client.call_tool("reset", {})
+            seeds.add(episode.report().seed)
+        assert len(seeds) > 1
+
+
 async def test_a_player_without_the_hint_is_not_offered_it():
     async with in_memory(mode=Mode.PLAY) as (_, client):
         assert "hint" not in await names(client)

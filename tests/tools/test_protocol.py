@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
+import anyio
 import httpx2
 import pytest
+from mcp.server.runner import modern_on_request
+from mcp.shared.direct_dispatcher import create_direct_dispatcher_pair
+from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
+from pydantic import ValidationError
 
-from spade_tools import EpisodeRequest
-from tests.tools.served import PULLS, over_http
+from spade_tools import EpisodeRequest, EpisodeServer, open_episode
+from tests.tools.served import PULLS, VAULT, inline, over_http
 from tests.tools.walker import ENVELOPE, NEWER, OLDER, Walker
 
 VERSIONS = (NEWER, OLDER)
@@ -101,3 +107,50 @@ async def test_an_episodes_url_may_end_in_a_slash():
         walker.url += "/"
         assert (await walker.call("pull", {"times": 1})).status_code == 200
         assert server.report(created.id).turns == 1
+
+
+@asynccontextmanager
+async def asking(server):
+    """A function that hands params to `server` as they are, in this process: nothing is written down in between."""
+    near, far = create_direct_dispatcher_pair()
+
+    async def pass_over(*_):
+        pass
+
+    async with anyio.create_task_group() as group:
+        await group.start(far.run, modern_on_request(server, {}), pass_over)
+        await group.start(near.run, pass_over, pass_over)
+        yield lambda params: near.send_raw_request("tools/call", params)
+        near.close()
+        far.close()
+
+
+async def test_a_meta_that_its_client_spoils_after_a_call_is_not_taken_for_the_one_that_was_checked():
+    async with inline(VAULT) as sandbox:
+        episode = await open_episode(sandbox, VAULT, EpisodeRequest(environment="vault", seed=3))
+        async with asking(EpisodeServer(episode).server) as ask:
+            meta = dict(ENVELOPE)
+            pull = {"name": "pull", "arguments": {"times": 1}}
+            for _ in range(2):
+                assert not (await ask(pull | {"_meta": meta}))["isError"]
+            meta["io.modelcontextprotocol/clientCapabilities"] = []
+            for spoilt in (meta, dict(meta)):
+                with pytest.raises(MCPError) as refused:
+                    await ask(pull | {"_meta": spoilt})
+                assert refused.value.code == INVALID_PARAMS
+        assert episode.report().turns == 2
+        await episode.aclose()
+
+
+async def test_no_meta_is_taken_for_one_that_was_checked_before_any_was():
+    async with inline(VAULT) as sandbox:
+        episode = await open_episode(sandbox, VAULT, EpisodeRequest(environment="vault", seed=3))
+        with pytest.raises(ValidationError):
+            EpisodeServer(episode)._checked({"name": "pull", "arguments": {}, "_meta": None}, NEWER)
+        await episode.aclose()
+
+
+async def test_a_host_is_known_by_its_name_in_capitals_too():
+    async with over_http() as server, httpx2.AsyncClient() as raw:
+        for host, status in (("LOCALHOST:80", 401), ("LocalHost.evil.example", 421)):
+            assert (await raw.get(server.url + "/episodes", headers={"Host": host})).status_code == status

@@ -61,7 +61,8 @@ class ServedEpisode:
         env: not reset yet; closed by `aclose`, and when an agent's episode is over.
         spec: what `env` is an episode of.
         takes_replies: whether the environment has a user to reply to (a ToolEnv).
-        seed: of the instance in agent mode.
+        seed: of the instance in agent mode, and of every one that a player asks for without a seed; each of those is
+            drawn at random where `None`, and so is the agent's.
         mode: agent or play.
         limits: turns and idle time.
         hint: what a player may ask for, or `None`.
@@ -74,7 +75,7 @@ class ServedEpisode:
         spec: EnvironmentSpec,
         *,
         takes_replies: bool,
-        seed: int,
+        seed: int | None,
         mode: Mode = Mode.AGENT,
         limits: EpisodeLimits | None = None,
         hint: str | None = None,
@@ -89,7 +90,8 @@ class ServedEpisode:
         self.own_max_turns = env.max_turns
         self.max_turns = env.max_turns if self.limits.turns is None else self.limits.turns
         self._env = env
-        self._first_seed = self._seed = seed
+        self._wanted_seed = seed
+        self._first_seed = self._seed = _drawn() if seed is None else seed
         self._lock = asyncio.Lock()
         self._work: Carried[Any] | None = None
         self._begin(None)
@@ -114,9 +116,10 @@ class ServedEpisode:
             return
         await self._carried(_apart(self._look()))
 
-    async def reset(self, seed: int) -> Answer:
-        """Begin the instance of `seed`: play mode only."""
-        return await self._carried(_apart(self._reset(seed)))
+    async def reset(self, seed: int | None = None) -> Answer:
+        """Begin the instance of `seed`, or the one that was asked for, or any: play mode only."""
+        chosen = self._wanted_seed if seed is None else seed
+        return await self._carried(_apart(self._reset(_drawn() if chosen is None else chosen)))
 
     async def act(self, action: ToolCall | Reply) -> Answer:
         """Take one action, which counts as one turn, or say why it cannot be taken."""
@@ -262,6 +265,10 @@ class ServedEpisode:
         return self._reward if self.mode is Mode.PLAY else None
 
 
+def _drawn() -> int:
+    return secrets.randbelow(2**31)
+
+
 async def _apart(work: Coroutine[Any, Any, T]) -> T:
     """In a task of its own: a process is started on the way, with deadlines that hold on to the task they began in."""
     return await asyncio.create_task(work)
@@ -312,7 +319,7 @@ async def open_episode(
         env,
         spec,
         takes_replies=env.description.base == "tool",
-        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+        seed=request.seed,
         mode=request.mode,
         limits=request.limits,
         hint=spec.hint if request.hint and request.mode is Mode.PLAY else None,

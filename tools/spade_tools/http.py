@@ -51,7 +51,7 @@ class EpisodeApp:
         self._settings = settings
         self._failures = FailureLog(settings.failures_per_minute)
         self._control = ControlPlane(table, token=token, base_url=base_url, failures=self._failures)
-        self._hosts = frozenset((*_OWN_NAMES, settings.host, *settings.allowed_hosts))
+        self._hosts = frozenset(map(str.lower, (*_OWN_NAMES, settings.host, *settings.allowed_hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -87,11 +87,14 @@ class EpisodeApp:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
+        host = headers.get(b"host", b"").decode("latin-1").lower()
         if _without_port(host) not in self._hosts:
             return error_response(421, f"this server does not answer to the host {host[:80]!r}")
         origin = headers.get(b"origin")
-        if origin is not None and _without_port(origin.decode("latin-1").partition("://")[2]) not in self._hosts:
+        if (
+            origin is not None
+            and _without_port(origin.decode("latin-1").lower().partition("://")[2]) not in self._hosts
+        ):
             return error_response(403, "requests of other sites' pages are refused")
         return None
 

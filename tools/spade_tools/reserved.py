@@ -28,7 +28,10 @@ FINISH_TURN = _tool(
 RESET = _tool(
     "reset",
     "Begin a new episode; the one that runs is given up.",
-    seed={"type": "integer", "description": "Which instance; drawn at random if left out."},
+    seed={
+        "type": "integer",
+        "description": "Which instance; if left out, the one that the server was started for, or any.",
+    },
 )
 HINT = _tool("hint", "Read the hint of this environment.")
 RESERVED = (GET_TASK, FINISH_TURN, RESET, HINT)

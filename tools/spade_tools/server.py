@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-import secrets
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+import msgspec
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -49,6 +49,7 @@ TASK_URI = "spade://task"
 MANIFEST_URI = "spade://manifest"
 _CALL = "tools/call"
 _CALL_KEYS = {"name", "arguments", "_meta"}
+_pack = msgspec.msgpack.Encoder().encode
 _RESERVED_NAMES = frozenset(spec.name for spec in RESERVED)
 _INSTRUCTIONS = (
     "An environment to act in by tool calls. Read the task with get_task, then act with the other tools; each call "
@@ -85,7 +86,7 @@ class EpisodeServer:
         self.server.add_request_handler(_CALL, CallToolRequestParams, self._call_tool)
         self.server.middleware[:] = [self._quick_call]  # in place of tracing spans, which nobody reads here
         self._identity = self.server.server_info_stamp
-        self._known_meta: object = None
+        self._known_meta: bytes | None = None
 
     async def aclose(self) -> None:
         """End the episode, its process and every subscription."""
@@ -128,22 +129,28 @@ class EpisodeServer:
         return result
 
     def _checked(self, params: Mapping[str, Any] | None, version: str) -> Mapping[str, Any]:
-        """The parameters of a call, found right; a client's `_meta` is the same with every call, and read once.
+        """The parameters of a call, found right; a client's `_meta` is the same with every call, and checked once.
+
+        What is kept of it are its bytes: the object itself is a client's, who may change it, where both are in one
+        process.
 
         Raises:
             ValidationError: they are not (pydantic's).
         """
+        meta = None
         if (
-            params is not None
+            type(params) is dict
             and params.keys() == _CALL_KEYS
             and type(params["name"]) is str
             and type(params["arguments"]) is dict
-            and params["_meta"] == self._known_meta
         ):
-            return params
+            meta = _packed(params["_meta"])
+            if meta is not None and meta == self._known_meta:
+                return params
         validate_client_request(_CALL, version, params)
         assert params is not None
-        self._known_meta = params.get("_meta")
+        if meta is not None:
+            self._known_meta = meta
         return params
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
@@ -169,7 +176,7 @@ class EpisodeServer:
         if error is not None:
             return Answer(text=f"Error: {error.text}.", is_error=True, error=error.kind.value)
         if name == RESET.name:
-            return await episode.reset(arguments.get("seed", secrets.randbelow(2**31)))
+            return await episode.reset(arguments.get("seed"))
         if name == HINT.name:
             return Answer(text=episode.hint or "")
         return episode.current_task()
@@ -267,6 +274,14 @@ class _Server(Server[Any]):
             extensions,
             protocol_version=protocol_version,
         )
+
+
+def _packed(meta: Any) -> bytes | None:
+    """Bytes that no other plain value has, `None` where it has none."""
+    try:
+        return _pack(meta)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def _refuse_cursor(params: PaginatedRequestParams | None) -> None:

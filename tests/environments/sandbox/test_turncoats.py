@@ -48,3 +48,31 @@ async def test_what_an_exception_says_is_cleaned_as_observations_are(sandbox, ma
             await env.step(ACT)
     assert caught.value.detail.startswith("ValueError: [2J2Jgone (line")
     assert str(caught.value).isprintable()
+
+
+async def test_a_tool_that_is_unlocked_over_and_over_was_there_all_along(sandbox, make_spec):
+    body = TOOL_ENV.replace("{SETUP}", "0").replace("{CHECK}", "False").replace("{GOALS}", "pass")
+    spec = make_spec(body.replace("{TOOL}", "self._unlocked_now = ['act'] * 10_000"))
+    async with await sandbox.open(spec) as env:
+        await env.reset(0)
+        assert (await env.step(ACT)).observation.tools == ()
+
+
+async def test_a_goal_that_unlocks_a_tool_twice_unlocks_it_once(sandbox, make_spec):
+    first = "return [Goal('state', 'Do it.', lambda *_: True, unlocks=('more', 'more')),"
+    goals = f"{first} Goal('state', 'Again.', lambda *_: True)]"
+    body = TOOL_ENV.replace("{SETUP}", "0").replace("{CHECK}", "False").replace("{GOALS}", goals)
+    more = "\n    @tool\n    def more(self) -> str:\n        'Do more.'\n        return 'more'\n"
+    async with await sandbox.open(make_spec(body.replace("{TOOL}", "self.state += 1") + more)) as env:
+        await env.reset(0)
+        await env.step(ACT)
+        assert [tool.name for tool in (await env.step(Reply(text=""))).observation.tools] == ["more"]
+
+
+async def test_a_program_that_unreserves_a_name_is_refused_when_it_takes_it(sandbox, make_spec):
+    body = TOOL_ENV.replace("{SETUP}", "0").replace("{CHECK}", "False").replace("{TOOL}", "pass")
+    taken = body.replace("{GOALS}", "pass").replace("def act(", "def get_task(")
+    with pytest.raises(EnvironmentFault, match="'get_task' is reserved"):
+        await sandbox.open(
+            make_spec(f"import spade_environments\nspade_environments.RESERVED_TOOL_NAMES = ()\n{taken}")
+        )
