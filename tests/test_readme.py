@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import io
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,14 @@ def test_the_example_of_an_own_server_makes_an_environment():
     names: dict[str, object] = {}
     exec(compile(block, "README.md", "exec"), names)
     assert isinstance(names["env"], Env)
+
+
+def test_the_example_of_a_connection_runs_a_program(monkeypatch: pytest.MonkeyPatch):
+    (block,) = (block for block in BLOCKS if "open_toolset" in block)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    assert asyncio.run(names["compute"]("print(6 * 7)")).strip() == "42"
 
 
 def test_the_example_of_a_trainer_elsewhere_makes_an_episode_and_ends_it(capsys: pytest.CaptureFixture[str]):
