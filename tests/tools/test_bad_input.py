@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 
 import httpx2
@@ -162,9 +163,19 @@ async def test_an_environment_that_raises_ends_the_episode_and_keeps_its_trace_t
     async with in_memory() as (episode, client):
         text, over, is_error = said(await client.call_tool("explode", {}))
         assert (text, over, is_error) == ("Error: the environment failed; the episode is over.", True, True)
+        assert said(await client.call_tool("pull", {"times": 1})) == (text, True, True)
         report = episode.report()
         assert (report.outcome, report.reward) == ("environment_fault", None)
         assert "SOURCE-MARK" in report.fault
+
+
+async def test_a_client_whose_first_word_meets_a_reset_that_fails_learns_that_it_failed():
+    source = VAULT.source.replace("def setup(self):", "def setup(self):\n        raise RuntimeError('SOURCE-MARK')")
+    spec = dataclasses.replace(VAULT, source=source)
+    async with in_memory(spec) as (_, client):
+        for _ in range(2):
+            text, over, is_error = said(await client.call_tool("get_task", {}))
+            assert (text, over, is_error) == ("Error: the environment failed; the episode is over.", True, True)
 
 
 @pytest.mark.parametrize("era", ERAS)

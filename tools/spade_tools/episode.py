@@ -43,6 +43,7 @@ _ERROR_KINDS = frozenset({*CallErrorKind, "reply"})
 _TURNS_LIMIT = 10_000
 _SEED_LIMIT = 2**63
 _NOT_RESET = "Error: the episode has not begun; call reset first."
+_FAILED = "Error: the environment failed; the episode is over."
 _AGENT_OVER = "Error: the episode is over; nothing more can be done in it."
 _PLAY_OVER = "Error: the episode is over; call reset to play again."
 
@@ -253,12 +254,13 @@ class ServedEpisode:
             ours = not isinstance(fault, EnvironmentFault)
             self._outcome = EpisodeOutcome.INFRASTRUCTURE_FAULT if ours else EpisodeOutcome.ENVIRONMENT_FAULT
             self._fault = str(fault)
-        return Answer(text="Error: the environment failed; the episode is over.", over=True, is_error=True)
+        return Answer(text=_FAILED, over=True, is_error=True)
 
     def _refused(self) -> Answer:
         over = self.phase is Phase.OVER
-        play = _PLAY_OVER if not self._closed else _AGENT_OVER
-        told = (play if self.mode is Mode.PLAY else _AGENT_OVER) if over else _NOT_RESET
+        agent = _AGENT_OVER if self._fault is None else _FAILED
+        play = _PLAY_OVER if not self._closed else agent
+        told = (play if self.mode is Mode.PLAY else agent) if over else _NOT_RESET
         return Answer(text=told, over=over, is_error=True, score=self._score())
 
     def _score(self) -> float | None:
