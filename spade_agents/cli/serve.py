@@ -179,6 +179,17 @@ async def _over_stdio(spec: EnvironmentSpec, request: EpisodeRequest) -> None:
         await serve_stdio(await open_episode(sandbox, spec, request))
 
 
+def _given_token(text: str) -> str | None:
+    from spade_agents.errors import UsageError
+
+    if text and not (text == text.strip() and text.isascii() and text.isprintable()):
+        raise UsageError(
+            "SPADE_TOKEN begins or ends with a space, or holds what no header carries; wanted printable ASCII, such as "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))' gives"
+        )
+    return text or None
+
+
 async def _over_http(specs: list[EnvironmentSpec], request: EpisodeRequest, settings: HttpSettings) -> None:
     import os
 
@@ -186,7 +197,7 @@ async def _over_http(specs: list[EnvironmentSpec], request: EpisodeRequest, sett
     from spade_environments.sandbox import open_sandbox
     from spade_tools import serve_http, stop_signal
 
-    given = os.environ.get("SPADE_TOKEN") or None
+    given = _given_token(os.environ.get("SPADE_TOKEN", ""))
     async with (
         open_sandbox() as sandbox,
         stop_signal() as stopped,

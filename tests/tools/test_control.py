@@ -52,6 +52,12 @@ async def test_a_trainer_makes_an_episode_reads_how_it_went_and_ends_it():
         assert len(server.table) == 0
 
 
+@pytest.mark.parametrize("header", ["bearer the token", "BEARER the token", "Bearer   the token"])
+async def test_the_scheme_is_known_whatever_its_case(header):
+    async with over_http() as server, httpx2.AsyncClient(base_url=server.url) as client:
+        assert (await client.get("/episodes/x", headers={"Authorization": header})).status_code == 404
+
+
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer another"}, {"Authorization": "the token"}])
 async def test_without_the_token_nothing_is_told(header):
     async with over_http() as server, httpx2.AsyncClient(base_url=server.url) as stranger:

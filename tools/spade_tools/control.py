@@ -38,7 +38,7 @@ class ControlPlane:
 
     def __init__(self, table: EpisodeTable, *, token: str, base_url: str, failures: FailureLog) -> None:
         self._table, self._base_url, self._failures = table, base_url, failures
-        self._expected = f"Bearer {token}".encode()
+        self._expected = token.encode()
 
     async def answer(self, request: Request) -> Response:
         """The response to a request outside the data plane."""
@@ -57,8 +57,9 @@ class ControlPlane:
         return error_response(405, f"{request.method} is not for {request.url.path}; use {allowed}", Allow=allowed)
 
     def _refusal(self, request: Request) -> Response | None:
-        given = request.headers.get("authorization", "").encode("latin-1", "replace")
-        if hmac.compare_digest(given, self._expected):
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._expected)
+        if known and scheme.lower() == "bearer":
             return None
         if not self._failures.add(request.client.host if request.client else ""):
             return error_response(429, "too many requests without the token; wait", **{"Retry-After": "5"})

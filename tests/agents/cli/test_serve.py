@@ -106,6 +106,16 @@ def test_ctrl_c_ends_a_server_over_stdio():
     process.communicate()
 
 
+@pytest.mark.parametrize("token", [" padded ", "line\nbreak", "ключ"])
+def test_a_token_that_no_header_carries_is_refused_before_anything_starts(token):
+    served = subprocess.run(
+        [*SPADE, "word_machine", "--transport", "http"],
+        capture_output=True, text=True, env=os.environ | {"SPADE_TOKEN": token}, timeout=60, check=False,
+    )  # fmt: skip
+    assert served.returncode == 2 and "SPADE_TOKEN" in served.stderr
+    assert served.stdout == ""
+
+
 def started(*arguments: str) -> subprocess.Popen[str]:
     """The program in a process of its own, with a token that is known."""
     return subprocess.Popen(
