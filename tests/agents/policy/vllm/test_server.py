@@ -99,12 +99,20 @@ async def test_a_server_is_stopped_with_everything_it_started(folder, tmp_path):
         os.close(member)
 
 
-def test_a_server_ends_when_who_started_it_is_gone(tmp_path):
+def hang_up(supervisor) -> None:
+    supervisor.stdin.close()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [hang_up, *(lambda run, number=number: run.send_signal(number) for number in (signal.SIGTERM, signal.SIGINT))],
+)
+def test_a_server_ends_when_who_started_it_is_gone_or_says_so(end):
     inside = ROOT / "spade_agents" / "policy" / "vllm" / "inside" / "supervise.py"
     command = [sys.executable, str(inside), "sh", "-c", "sleep 1000 & echo up; wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as supervisor:
         assert supervisor.stdout.readline() == b"up\n"
-        supervisor.stdin.close()
+        end(supervisor)
         # The pipe is at its end once nobody who was started holds it any more.
         assert supervisor.stdout.read() == b""
     assert supervisor.returncode == 128 + signal.SIGTERM
