@@ -21,6 +21,7 @@ _CHUNK = 64 * 1024
 
 # Bound early: designed code may replace these names in its own process, and then only harms its own replies.
 _dumps, _scan, _read, _write = plain_json.dumps, json.JSONDecoder().raw_decode, os.read, os.write
+_is = isinstance
 
 
 def serve(channel: int) -> None:
@@ -83,13 +84,13 @@ def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
 def answer_error(error: BaseException, operation: str) -> dict[str, str]:
     """An exception of designed code as the fault's kind and a text with the line of the source it came from."""
     loading = operation == "load"
-    if isinstance(error, MemoryError):
+    if _is(error, MemoryError):
         return {"kind": "memory", "text": "out of memory"}
-    if isinstance(error, SystemExit):
+    if _is(error, SystemExit):
         return {"kind": "exit", "text": "the environment's code called exit"}
-    if isinstance(error, ContractError):
+    if _is(error, ContractError):
         return {"kind": "reject" if loading else "protocol", "text": _told(error)}
-    if loading and isinstance(error, SyntaxError | ImportError):
+    if loading and _is(error, SyntaxError | ImportError):
         return {"kind": "reject", "text": _told(error)}
     return {"kind": "env_error", "text": _told(error)}
 

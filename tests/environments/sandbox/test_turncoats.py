@@ -76,3 +76,12 @@ async def test_a_program_that_unreserves_a_name_is_refused_when_it_takes_it(sand
         await sandbox.open(
             make_spec(f"import spade_environments\nspade_environments.RESERVED_TOOL_NAMES = ()\n{taken}")
         )
+
+
+async def test_builtins_of_its_own_give_a_failure_no_other_name(sandbox, make_spec, make_text_env):
+    spec = make_spec(make_text_env(step="__builtins__['isinstance'] = lambda *_: True; raise ValueError('wrong')"))
+    async with await sandbox.open(spec) as env:
+        await env.reset(0)
+        with pytest.raises(EnvironmentFault) as caught:
+            await env.step(ACT)
+    assert caught.value.kind is FaultKind.ENV_ERROR
