@@ -11,7 +11,7 @@ from spade_agents.agent.prompts import PromptStyle
 from spade_agents.errors import InfrastructureError, UsageError
 from spade_agents.rendering import announce_tools
 from spade_environments import ToolSpec
-from spade_tools.reserved import FINISH_TURN, GET_TASK
+from spade_tools.reserved import FINISH_TURN, GET_TASK, new_tools
 
 __all__ = ["ServedEpisode", "served_among"]
 
@@ -81,11 +81,7 @@ class ServedEpisode(MCPServer):
     async def reply(self, text: str, *, style: PromptStyle) -> str:
         """Hand the turn back with a message; what the user says to it, tools that it unlocks announced as in a play."""
         told = self._note(await self.inner.call_tool(FINISH_TURN.name, {"message": text}))
-        unlocked = [
-            ToolSpec(name=tool["name"], description=tool["description"], parameters=tool["inputSchema"])
-            for tool in told.get("new_tools", ())
-        ]
-        return announce_tools(str(told["observation"]), unlocked, style=style)
+        return announce_tools(str(told["observation"]), new_tools(told), style=style)
 
     def _note(self, result: Any) -> dict[str, Any]:
         told = result.structured_content

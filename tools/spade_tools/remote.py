@@ -25,7 +25,7 @@ from spade_tools.connection import McpUrl
 from spade_tools.fault_text import read_fault
 from spade_tools.http import HttpServer, serve_http
 from spade_tools.refusals import malformed_result, over_result
-from spade_tools.reserved import FINISH_TURN, GET_TASK
+from spade_tools.reserved import FINISH_TURN, GET_TASK, new_tools
 from spade_tools.settings import HttpSettings
 from spade_tools.table import FullError
 from spade_tools.toolset import McpToolset, ToolAnswer
@@ -135,7 +135,7 @@ class RemoteEpisode:
             role="tool" if isinstance(action, ToolCall) else "user",
             text=_told(answer, "observation", str),
             call_id=action.id if isinstance(action, ToolCall) else None,
-            tools=tuple(map(_unlocked, (answer.data or {}).get("new_tools", ()))),
+            tools=new_tools(answer.data or {}),
         )
         if observation.tools:
             self._known += observation.tools
@@ -267,7 +267,3 @@ def _told(answer: ToolAnswer, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise HostFault(FaultKind.PROTOCOL, "step", f"an answer without {name}: {answer.text[:200]!r}")
     return value
-
-
-def _unlocked(tool: Mapping[str, Any]) -> ToolSpec:
-    return ToolSpec(name=tool["name"], description=tool["description"], parameters=tool["inputSchema"])

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from spade_environments import ToolSpec
 from spade_tools.types import Mode
 
-__all__ = ["FINISH_TURN", "GET_TASK", "HINT", "OUTPUT_SCHEMA", "RESERVED", "RESET", "output_schema"]
+__all__ = [
+    "FINISH_TURN",
+    "GET_TASK",
+    "HINT",
+    "OUTPUT_SCHEMA",
+    "RESERVED",
+    "RESET",
+    "announced",
+    "new_tools",
+    "output_schema",
+]
 
 
 def _tool(name: str, description: str, required: tuple[str, ...] = (), **properties: Any) -> ToolSpec:
@@ -64,3 +75,16 @@ _PLAY_SCHEMA = {**OUTPUT_SCHEMA, "properties": {**OUTPUT_SCHEMA["properties"], *
 def output_schema(mode: Mode) -> dict[str, Any]:
     """The JSON Schema of every tool's `structuredContent`."""
     return _PLAY_SCHEMA if mode is Mode.PLAY else OUTPUT_SCHEMA
+
+
+def announced(spec: ToolSpec) -> dict[str, Any]:
+    """A tool as an answer's `new_tools` names it."""
+    return {"name": spec.name, "description": spec.description, "inputSchema": dict(spec.parameters)}
+
+
+def new_tools(structured: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
+    """The tools that an answer's `structuredContent` announces."""
+    return tuple(
+        ToolSpec(name=tool["name"], description=tool["description"], parameters=tool["inputSchema"])
+        for tool in structured.get("new_tools", ())
+    )

@@ -40,7 +40,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from spade_environments import Reply, ToolCall, ToolSpec
 from spade_environments.validation import ArgumentValidator, clean_text
 from spade_tools.episode import ServedEpisode
-from spade_tools.reserved import FINISH_TURN, GET_TASK, HINT, RESERVED, RESET, output_schema
+from spade_tools.reserved import FINISH_TURN, GET_TASK, HINT, RESERVED, RESET, announced, output_schema
 from spade_tools.types import Answer, Mode, Phase
 
 __all__ = ["MANIFEST_URI", "TASK_URI", "EpisodeServer"]
@@ -297,7 +297,7 @@ def _result(answer: Answer) -> dict[str, Any]:
     if answer.error is not None:
         structured["error"] = answer.error
     if answer.new_tools:
-        structured["new_tools"] = [_announced(spec) for spec in answer.new_tools]
+        structured["new_tools"] = [announced(spec) for spec in answer.new_tools]
         texts.append(f"New tools: {json.dumps(structured['new_tools'], ensure_ascii=False)}")
     if answer.score is not None and answer.over:
         structured["score"] = answer.score
@@ -309,10 +309,6 @@ def _result(answer: Answer) -> dict[str, Any]:
         "structuredContent": structured,
         "isError": answer.is_error,
     }
-
-
-def _announced(spec: ToolSpec) -> dict[str, Any]:
-    return {"name": spec.name, "description": spec.description, "inputSchema": dict(spec.parameters)}
 
 
 def _tool(spec: ToolSpec, output: dict[str, Any]) -> Tool:
